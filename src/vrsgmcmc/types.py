@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -68,12 +68,11 @@ class Info(NamedTuple):
 class Estimator(Protocol):
     """Memory plus a formula: an unbiased estimate of the gradient of the log posterior.
 
-    A refresh is a sum over `anchor(size)` data, collected in parts: `blank`, then `collect` for each
-    part, then `renew`. `lock` is the augmentation key; `point` is where the integrator wants the
-    gradient, `position` where the chain is.
+    `point` is where the integrator wants the gradient, `lock` the augmentation key of this step. An
+    estimator may also have `remember(memory, position)`, called after every step.
     """
 
-    name: str
+    name: ClassVar[str]
 
     def anchor(self, size: int) -> int:
         """How many data one refresh visits; 0: this estimator has nothing to refresh."""
@@ -88,6 +87,24 @@ class Estimator(Protocol):
         ...
 
     def init(self, params: Params, size: int) -> Any: ...
+
+    def estimate(
+        self,
+        posterior: Posterior,
+        memory: Any,
+        point: Params,
+        batch: Batch,
+        lock: PRNGKey,
+        size: int,
+    ) -> tuple[Params, Any]: ...
+
+
+@runtime_checkable
+class Anchored(Estimator, Protocol):
+    """An estimator with something to refresh: a sum over `anchor(size)` data, collected in parts.
+
+    `blank`, then `collect` for each part, then `renew`, at one `position` and under one `lock`.
+    """
 
     def blank(self, memory: Any) -> Any: ...
 
@@ -106,24 +123,12 @@ class Estimator(Protocol):
         self, partial: Any, memory: Any, position: Params, lock: PRNGKey, size: int
     ) -> Any: ...
 
-    def estimate(
-        self,
-        posterior: Posterior,
-        memory: Any,
-        point: Params,
-        batch: Batch,
-        lock: PRNGKey,
-        size: int,
-    ) -> tuple[Params, Any]: ...
-
-    def remember(self, memory: Any, position: Params) -> Any: ...
-
 
 @runtime_checkable
 class Integrator(Protocol):
     """Dynamics: the paper's NextS(x, g, h). Calls `gradient` exactly once per step."""
 
-    name: str
+    name: ClassVar[str]
 
     def init(self, key: PRNGKey, params: Params) -> Any: ...
 

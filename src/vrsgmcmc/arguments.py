@@ -1,0 +1,56 @@
+"""Plain arguments, checked at the door: what was wrong, what was got, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+
+
+def number(where: str, name: str, value: object) -> float:
+    """A finite number, as a float."""
+    try:
+        result = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        result = math.nan
+    if not math.isfinite(result):
+        raise ValueError(f"{where}({name}={value!r}): {name} must be a finite number.")
+    return result
+
+
+def positive(where: str, name: str, value: object) -> float:
+    result = number(where, name, value)
+    if result <= 0:
+        raise ValueError(f"{where}({name}={value!r}): {name} must be positive.")
+    return result
+
+
+def non_negative(where: str, name: str, value: object) -> float:
+    result = number(where, name, value)
+    if result < 0:
+        raise ValueError(f"{where}({name}={value!r}): {name} must be 0 or more.")
+    return result
+
+
+def whole(where: str, name: str, value: object, least: int = 1) -> int:
+    """A whole number of at least `least`, as an int."""
+    try:
+        result = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        result = None
+    if result is None or result < least:
+        raise ValueError(
+            f"{where}({name}={value!r}): {name} must be a whole number, at least {least}."
+        )
+    return result
+
+
+def one_of(where: str, name: str, value: object, choices: Iterable[str]) -> str:
+    choices = list(choices)
+    if value in choices:
+        return str(value)
+    near = difflib.get_close_matches(str(value), choices, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(repr(choice) for choice in choices)
+    raise ValueError(f"{where}({name}={value!r}): {name} must be one of {listed}.{hint}")

@@ -1,0 +1,126 @@
+"""Data sets and the few preparations that they need, in NumPy.
+
+`pima()` reads the Pima Indians Diabetes data that comes with the package: 768 women of Pima
+heritage, eight measurements, and whether diabetes was found within five years (268 of them).
+National Institute of Diabetes and Digestive and Kidney Diseases, donated by V. Sigillito, 1990.
+
+Every file is compared with its known sha256 before it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import ArrayLike, Float, Int, Real, Shaped
+
+PIMA_COLUMNS = (
+    "pregnancies",
+    "glucose",
+    "blood_pressure",
+    "skin_fold",
+    "insulin",
+    "body_mass_index",
+    "pedigree",
+    "age",
+)
+PIMA_SHA256 = "6bfe5d0f379d17a0e0819b996407e3c09bf80febd4287f2ed212190dfff154af"
+
+
+def pima(
+    data_dir: str | os.PathLike[str] | None = None,
+) -> tuple[Float[np.ndarray, "768 8"], Int[np.ndarray, " 768"]]:
+    """Measurements x [768, 8], columns as in `PIMA_COLUMNS`, and labels y [768] (1: diabetes).
+
+    Zeros stand for missing values in glucose, blood pressure, skin fold, insulin and body-mass
+    index; they are returned as they are. `data_dir`: read `pima/pima-indians-diabetes.csv` there
+    instead of the copy in the package.
+    """
+    name = "pima-indians-diabetes.csv"
+    if data_dir is None:
+        file = resources.files("vrsgmcmc") / "data" / name
+    else:
+        file = Path(data_dir) / "pima" / name
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"no file {file}. Put it there, or leave data_dir out to read the package's copy."
+            )
+    content = file.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != PIMA_SHA256:
+        raise ValueError(
+            f"{file} is not the Pima data: expected sha256 {PIMA_SHA256}, got {found}. "
+            "Restore the file (or install the package again)."
+        )
+    table = np.loadtxt(content.decode("ascii").splitlines(), delimiter=",")
+    return table[:, :8], table[:, 8].astype(int)
+
+
+def standardise(
+    train: Real[ArrayLike, "..."], *others: Real[ArrayLike, "..."]
+) -> tuple[Float[np.ndarray, "_ d"], ...]:
+    """(x - mean) / sd, column by column, with mean and sd (divisor n) of `train` for all tables.
+
+    Always returns a tuple, `train` first: `train, test = standardise(train, test)`. A column that
+    is constant in `train` (a column of ones, say) has no scale: it is left alone in every table,
+    neither shifted nor divided. The results are float64.
+    """
+    tables = [np.asarray(table, np.float64) for table in (train, *others)]
+    for table in tables:
+        if table.ndim != 2 or table.shape[1:] != tables[0].shape[1:]:
+            raise ValueError(
+                "standardise takes tables [n, d] with the same columns, got shapes "
+                f"{', '.join(str(table.shape) for table in tables)}. Labels stay outside."
+            )
+    if len(tables[0]) == 0:
+        raise ValueError("standardise: the first table has no rows, so no mean. Give it some.")
+    constant = tables[0].min(axis=0) == tables[0].max(axis=0)
+    mean = np.where(constant, 0.0, tables[0].mean(axis=0))
+    sd = np.where(constant, 1.0, tables[0].std(axis=0))
+    return tuple((table - mean) / sd for table in tables)
+
+
+def split(
+    x: Shaped[ArrayLike, "..."],
+    y: Shaped[ArrayLike, "..."],
+    test_fraction: float = 0.2,
+    seed: int = 0,
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """A random split of the rows: `(x_train, y_train), (x_test, y_test) = split(x, y)`.
+
+    round(test_fraction * n) rows go to the test part. The same seed gives the same split.
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    if len(x) != len(y):
+        raise ValueError(
+            f"x and y must have the same number of rows, got {len(x)} and {len(y)}. "
+            "Take the same rows of both."
+        )
+    if not 0 < test_fraction < 1:
+        raise ValueError(
+            f"test_fraction must lie strictly between 0 and 1, got {test_fraction!r}. "
+            "0.2 keeps a fifth of the rows for testing."
+        )
+    count = round(test_fraction * len(x))
+    if not 0 < count < len(x):
+        raise ValueError(
+            f"test_fraction = {test_fraction} of {len(x)} rows puts {count} in the test part and "
+            f"{len(x) - count} in the training part. Choose a fraction that leaves both some rows."
+        )
+    order = np.random.default_rng(seed).permutation(len(x))
+    test, train = order[:count], order[count:]
+    return (x[train], y[train]), (x[test], y[test])
+
+
+def with_intercept(x: Real[ArrayLike, "..."]) -> Real[np.ndarray, "n columns"]:
+    """x with a column of ones before the others, so that w[0] is the intercept."""
+    x = np.asarray(x)
+    if x.ndim != 2:
+        raise ValueError(
+            f"with_intercept takes a table [n, d], got shape {x.shape}. "
+            "One column is x.reshape(-1, 1), one row x.reshape(1, -1)."
+        )
+    return np.concatenate([np.ones((len(x), 1), x.dtype), x], axis=1)

@@ -1,0 +1,230 @@
+"""Checks at the door: data, parameters and log-densities, in plain words, before anything is traced.
+
+JAX lets much bad input through in silence (an index past the end reads the last row, 2**40 becomes
+another int32, a vector-valued loss differentiates its sum somewhere else), so it is looked at here.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vrsgmcmc.posterior import prior_gradient, row_gradients, row_likelihoods
+from vrsgmcmc.tree import named_leaves
+from vrsgmcmc.types import Batch, Data, Params, Posterior, PRNGKey
+
+ROWS_TRIED = 64  # data on which the start is tried
+ROWS_AT_ONCE = 2**24  # numbers looked at together in the one pass over the data
+
+_looked_at: dict[int, weakref.ref] = {}
+
+
+def as_key(key: Any) -> PRNGKey:
+    """A typed key from a typed key or a seed."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if key.shape:
+            raise ValueError(
+                f"key must be one key, got an array of keys of shape {key.shape}. Pass one of them; "
+                "chains get keys of their own."
+            )
+        return key
+    if getattr(key, "dtype", None) == np.uint32:
+        raise TypeError(
+            "key is an old-style uint32 key. Make it with jax.random.key(seed), or wrap it: "
+            "jax.random.wrap_key_data(key)."
+        )
+    raise TypeError(f"key must be jax.random.key(seed) or a whole number, got {key!r}.")
+
+
+def as_data(data: Any) -> tuple[Data, int]:
+    """The data as JAX arrays, and N."""
+    named = named_leaves(data)
+    if not named:
+        raise ValueError("data holds no arrays. Pass an array, or a pytree of arrays, with N rows.")
+    lengths = {}
+    for name, leaf in named:
+        array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        if array.dtype.kind not in "biufcV" and not jnp.issubdtype(array.dtype, jnp.number):
+            raise TypeError(
+                f"data leaf {name} has dtype {array.dtype}, which JAX cannot hold. "
+                "Encode it as numbers first."
+            )
+        if array.ndim == 0:
+            raise ValueError(f"data leaf {name} is a scalar; every leaf needs the leading axis N.")
+        lengths[name] = array.shape[0]
+        _check_values(name, leaf, array)
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ValueError(f"data leaves must have the same number of rows; got {told}.")
+    size = next(iter(lengths.values()))
+    if size == 0:
+        raise ValueError("data is empty: every leaf has 0 rows.")
+    return jax.tree.map(jnp.asarray, data), size
+
+
+def _check_values(name: str, leaf: Any, array: Any) -> None:
+    """One pass over one array: finite floats, integers that fit. A JAX array, which nobody can
+    change, is looked at once in its life."""
+    known = _looked_at.get(id(leaf))
+    if known is not None and known() is leaf:
+        return
+    values = np.asarray(array)
+    if values.dtype.kind in "iu" and values.size:
+        kind = jax.dtypes.canonicalize_dtype(values.dtype)
+        limits = np.iinfo(kind)
+        if values.max() > limits.max or values.min() < limits.min:
+            raise ValueError(
+                f"data leaf {name} holds integers that do not fit {kind} "
+                f"(from {values.min()} to {values.max()}). Enable jax_enable_x64, or make them smaller."
+            )
+    if values.dtype.kind in "fc" and values.size:
+        step = max(1, ROWS_AT_ONCE * values.shape[0] // values.size)
+        count, first = 0, None
+        for row in range(0, values.shape[0], step):
+            bad = ~np.isfinite(values[row : row + step])
+            if bad.any():
+                count += int(bad.sum())
+                first = row + int(np.argwhere(bad)[0][0]) if first is None else first
+        if count:
+            raise ValueError(
+                f"data leaf {name} holds {count} values that are NaN or infinite, the first in row "
+                f"{first}. Remove or impute those rows."
+            )
+    if isinstance(leaf, jax.Array):
+        key = id(leaf)
+        _looked_at[key] = weakref.ref(leaf, lambda _: _looked_at.pop(key, None))
+
+
+def as_params(params: Any, what: str = "init") -> Params:
+    """The parameters as floating JAX arrays."""
+    named = named_leaves(params)
+    if not named:
+        raise ValueError(f"{what} holds no parameters. Pass an array or a pytree of arrays.")
+    for name, leaf in named:
+        try:
+            array = jnp.asarray(leaf)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{what}: leaf {name} is {type(leaf).__name__}, not an array of numbers."
+            ) from error
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise TypeError(
+                f"{what}: leaf {name} has dtype {array.dtype}; parameters must be floating. "
+                "Convert it: jnp.asarray(x, float)."
+            )
+        if not np.all(np.isfinite(np.asarray(array, np.float64))):
+            raise ValueError(f"{what}: leaf {name} holds NaN or infinite values.")
+    return jax.tree.map(jnp.asarray, params)
+
+
+def check_model(posterior: Posterior, params: Params, data: Data) -> None:
+    """The log-densities are scalars of one datum, and the data are meant for them."""
+    if posterior.check is not None:
+        posterior.check(data)
+    shape = lambda drop: lambda leaf: jax.ShapeDtypeStruct(leaf.shape[drop:], leaf.dtype)  # noqa: E731
+    leaves, structure = jax.tree.flatten(
+        (jax.tree.map(shape(0), params), jax.tree.map(shape(1), data))
+    )
+    _check_shapes(posterior, structure, tuple(leaves))
+
+
+@lru_cache(maxsize=512)
+def _check_shapes(posterior: Posterior, structure: Any, leaves: tuple) -> None:
+    params, item = jax.tree.unflatten(structure, leaves)
+    seen = item
+    if posterior.augment is not None:
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        seen = jax.eval_shape(posterior.augment, key, item)
+    told = f"a datum of shapes {_shapes(seen)} and parameters of shapes {_shapes(params)}"
+    for name, function, arguments in (
+        ("logprior(params)", posterior.logprior, (params,)),
+        ("loglik(params, datum)", posterior.loglik, (params, seen)),
+    ):
+        try:
+            value = jax.eval_shape(function, *arguments)
+        except Exception as error:
+            raise ValueError(
+                f"{name} failed for {told}: {type(error).__name__}: {error}. loglik gets ONE datum, "
+                "without the leading axis N."
+            ) from error
+        leaves = jax.tree.leaves(value)
+        if len(leaves) != 1 or leaves[0].shape != ():
+            raise ValueError(
+                f"{name} must return one number, got shapes {_shapes(value)} for {told}. "
+                "It is the log-density of one datum: sum over its components (jnp.sum)."
+            )
+        if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
+            raise TypeError(f"{name} must return a floating number, got dtype {leaves[0].dtype}.")
+
+
+def _shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: tuple(leaf.shape), tree)
+
+
+def check_start(posterior: Posterior, params: Params, data: Data, chain: int | None) -> None:
+    """The log-densities and their gradients are finite where the chain starts."""
+    rows = min(ROWS_TRIED, jax.tree.leaves(data)[0].shape[0])
+    items = jax.tree.map(lambda leaf: leaf[:rows], data)
+    lock = jax.random.key(0)
+    prior, likelihoods, prior_bad, rows_bad = _try(posterior, params, items, lock)
+    where = "at init" if chain is None else f"at the start of chain {chain}"
+    if not np.isfinite(prior):
+        raise ValueError(
+            f"logprior is {prior} {where}. Start inside the prior's support"
+            f"{_suspect(prior_bad, params)}."
+        )
+    if not np.all(np.isfinite(likelihoods)):
+        row = int(np.argmin(np.isfinite(likelihoods)))
+        raise ValueError(
+            f"loglik is {likelihoods[row]} for data row {row} {where}"
+            f"{_suspect(rows_bad, params)}. Start elsewhere, or make loglik safe there."
+        )
+    for name, bad in (("logprior", prior_bad), ("loglik", rows_bad)):
+        if any(bad):
+            raise ValueError(
+                f"the gradient of {name} is not finite {where}{_suspect(bad, params)}, though its "
+                "value is. Look for jnp.where around an unsafe function, or a root or norm at 0."
+            )
+
+
+@partial(jax.jit, static_argnames="posterior")
+def _try(posterior: Posterior, params: Params, items: Data, lock: PRNGKey):
+    batch = Batch(jnp.arange(jax.tree.leaves(items)[0].shape[0]), items)
+    bad = lambda tree: [~jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]  # noqa: E731
+    return (
+        posterior.logprior(params),
+        row_likelihoods(posterior, params, batch, lock),
+        bad(prior_gradient(posterior, params)),
+        bad(row_gradients(posterior, params, batch, lock)),
+    )
+
+
+def check_memory(needed: int, what: str, instead: str) -> None:
+    """Refuse what cannot fit in the machine's memory."""
+    free = free_memory()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"{what} needs {needed:,} bytes and {free:,} are free. {instead}"
+        )
+
+
+def free_memory() -> int | None:
+    """Bytes the machine can still give, where it tells."""
+    try:
+        with open("/proc/meminfo") as lines:
+            known = dict(line.split(":", 1) for line in lines)
+        return int(known["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _suspect(bad: list, params: Params) -> str:
+    names = [name for (name, _), flag in zip(named_leaves(params), bad, strict=True) if flag]
+    return f" (its gradient is not finite in leaf {', '.join(names)})" if names else ""

@@ -1,0 +1,94 @@
+"""SVRG-LD (Dubey et al. 2016): the anchor sees all data.
+
+Every m steps, at the current sample x~,   g~ = sum_{i=1..N} grad loglik(x~, d_i),   and every step
+
+    g(x) = g~ + grad logprior(x) + N/n sum_{i in batch} (grad loglik(x, d_i) - grad loglik(x~, d_i)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from vrsgmcmc.arguments import whole
+from vrsgmcmc.posterior import (
+    GradientSum,
+    collect_gradient,
+    empty_gradient_sum,
+    likelihood_change,
+    prior_gradient,
+)
+from vrsgmcmc.tree import full_like
+from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
+
+
+class Memory(NamedTuple):
+    anchor: Params  # x~
+    gradient: Params  # g~
+    lock: PRNGKey  # what the data looked like when g~ was computed
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["period"])
+@dataclass(frozen=True)
+class SVRG:
+    name: ClassVar[str] = "svrg"
+
+    period: int | None
+
+    def anchor(self, size: int) -> int:
+        return size
+
+    def every(self, size: int, batch_size: int | None) -> int | None:
+        if self.period is None and batch_size is not None:
+            return -(-size // batch_size)
+        return self.period
+
+    def cost(self, size: int, batch_size: int) -> int:
+        return 2 * batch_size
+
+    def init(self, params: Params, size: int) -> Memory:
+        unknown = full_like(params, jnp.nan)
+        lock = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+        return Memory(unknown, unknown, lock)
+
+    def blank(self, memory: Memory) -> GradientSum:
+        return empty_gradient_sum(memory.gradient)
+
+    def collect(
+        self, posterior, partial, memory, position, part, lock, present=None
+    ) -> GradientSum:
+        return collect_gradient(posterior, partial, position, part, lock, present)
+
+    def renew(self, partial: GradientSum, memory, position, lock, size) -> Memory:
+        return Memory(position, partial.gradient.value, lock)
+
+    def estimate(
+        self,
+        posterior: Posterior,
+        memory: Memory,
+        point: Params,
+        batch: Batch,
+        lock: PRNGKey,
+        size: int,
+    ) -> tuple[Params, Memory]:
+        change = likelihood_change(posterior, point, memory.anchor, batch, memory.lock)
+        scale = size / batch.index.shape[0]
+        gradient = jax.tree.map(
+            lambda old, prior, change: old + prior + scale * change,
+            memory.gradient,
+            prior_gradient(posterior, point),
+            change,
+        )
+        return gradient, memory
+
+
+def svrg(period: int | None = None) -> SVRG:
+    """SVRG-LD: 2 n evaluations per step and N per refresh. Variance N (N-n)/n S2(alpha - beta).
+
+    - `period`: steps between two refreshes; None: ceil(N / batch_size), as in the paper.
+    """
+    return SVRG(None if period is None else whole("svrg", "period", period))

@@ -1,0 +1,109 @@
+"""What a run gives back: draws, averages, cost, and what went wrong."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, PyTree
+
+from vrsgmcmc.tree import named_leaves
+from vrsgmcmc.types import State
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+
+class Divergence(NamedTuple):
+    """A chain that left the finite numbers: where, how far out, and what to try."""
+
+    chain: int
+    step: int
+    norm: float
+    step_size: float
+    try_step_size: float
+
+    def __str__(self) -> str:
+        return (
+            f"chain {self.chain} became non-finite at step {self.step} with step size "
+            f"{self.step_size:.3g}; it is frozen where |x| was {self.norm:.3g}. "
+            f"Try a step size of {self.try_step_size:.2g}."
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Draws and averages of a run, and what they cost."""
+
+    draws: PyTree
+    averages: dict[str, PyTree]
+    evaluations: int
+    data_passes: float
+    seconds: float
+    state: State
+    diverged: Bool[np.ndarray, " chain"]
+    divergences: tuple[Divergence, ...]
+    num_steps: int
+    interrupted: bool
+    settings: dict[str, Any]
+    draw_steps: np.ndarray = field(repr=False)
+
+    def summary(self, **options: Any) -> pandas.DataFrame:
+        """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
+
+        `options` go to `arviz_stats.summary`, which takes about 5 ms per scalar: pick `var_names`
+        for a large model. `.attrs["note"]` of the table says which chains were left out.
+        """
+        from arviz_stats import summary
+
+        tree = self.to_arviz()
+        table = summary(tree, **{"round_to": "none", "kind": "all", **options})
+        table.attrs["note"] = tree.attrs["note"]
+        return table
+
+    def to_arviz(self) -> xarray.DataTree:
+        """The draws as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
+        from arviz_base import from_dict
+
+        if self.draws is None:
+            raise ValueError(
+                'no draws were kept (keep="averages"). result.averages holds the averages; run with '
+                'keep="draws" for a table of draws.'
+            )
+        alive = np.flatnonzero(~self.diverged)
+        if alive.size == 0:
+            raise ValueError(
+                "every chain became non-finite, so there is nothing to summarise. "
+                + str(self.divergences[0])
+            )
+        posterior = {name: np.asarray(leaf)[alive] for name, leaf in named_leaves(self.draws)}
+        step = np.broadcast_to(self.draw_steps, (alive.size, self.draw_steps.size))
+        tree = from_dict(
+            {"posterior": posterior, "sample_stats": {"step": step}}, coords={"chain": alive}
+        )
+        tree.attrs.update(self.attributes())
+        return tree
+
+    def attributes(self) -> dict[str, Any]:
+        """Settings, cost and versions, as plain values."""
+        out = [divergence.chain for divergence in self.divergences]
+        note = f"chains left out because they became non-finite: {out}" if out else "all chains"
+        packages = {name: version(name) for name in ("vrsgmcmc", "jax", "numpy")}
+        return {
+            **{name: str(value) for name, value in self.settings.items()},
+            "evaluations": self.evaluations,
+            "data_passes": self.data_passes,
+            "seconds": self.seconds,
+            "num_steps_done": self.num_steps,
+            "interrupted": int(self.interrupted),
+            "diverged_chains": out,
+            "note": note,
+            "versions": ", ".join(f"{name} {number}" for name, number in packages.items()),
+            "python": platform.python_version(),
+            "device": jax.devices()[0].platform,
+        }

@@ -1,0 +1,66 @@
+"""Step sizes: a number, one for each chain, or a schedule of the step; looked at before the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+
+def resolve(
+    step_size: Any, first: int, num_steps: int, num_chains: int
+) -> Float[np.ndarray, "chains H"]:
+    """The step sizes [chains, H]: H is 1 for fixed ones and `num_steps` for a schedule."""
+    if callable(step_size):
+        values = _evaluate(step_size, first, num_steps)
+        bad = ~np.isfinite(values) | (values < 0)
+        if bad.any():
+            l = int(np.argmax(bad))
+            raise ValueError(
+                f"step_size: the schedule gives {values[l]} at step {first + l}; step sizes must be "
+                "finite and not negative."
+            )
+        if not values.any():
+            raise ValueError("step_size: the schedule is 0 at every step; the chain would not move.")
+        return np.broadcast_to(values, (num_chains, num_steps))
+    try:
+        values = np.asarray(step_size, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"step_size must be a number, an array [num_chains] or a schedule(l), got {step_size!r}."
+        ) from None
+    if values.shape not in ((), (num_chains,)):
+        raise ValueError(
+            f"step_size has shape {values.shape}; it must be a number or an array of shape "
+            f"({num_chains},), one for each chain."
+        )
+    if not np.all(np.isfinite(values)) or np.any(values <= 0):
+        raise ValueError(
+            f"step_size={step_size!r}: step sizes must be positive and finite. They multiply the "
+            "gradient of the sum over N data; a step of 0.1 on the mean is 0.1 / N here."
+        )
+    return np.broadcast_to(values.reshape(-1, 1), (num_chains, 1))
+
+
+def _evaluate(schedule: Callable, first: int, num_steps: int) -> np.ndarray:
+    """schedule(first), ..., in one compiled call where it can be traced."""
+    try:
+        values = _traced(schedule, num_steps, first)
+    except Exception:
+        values = [schedule(l) for l in range(first, first + num_steps)]
+    values = np.asarray(values, np.float64)
+    if values.shape != (num_steps,):
+        raise ValueError(
+            f"step_size: schedule(l) must return one number, got shape {values.shape[1:]}."
+        )
+    return values
+
+
+@partial(jax.jit, static_argnames=("schedule", "num_steps"))
+def _traced(schedule: Callable, num_steps: int, first: int):
+    return jax.vmap(schedule)(first + jnp.arange(num_steps))

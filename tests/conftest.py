@@ -1,0 +1,50 @@
+"""A strict JAX for every test: what would pass silently elsewhere is an error here.
+
+float64, no rank promotion, no key used twice, annotations checked at run time, warnings are errors
+(`pyproject.toml`). Plain `pytest` starts two workers; each gets one thread of its own.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+# Read when XLA starts: two workers with one thread each beat two that fight for every core.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
+os.environ["NPROC"] = "1"
+# In the environment, so that programs started by a test share the cache.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir(), f"vrsgmcmc-jax-{os.getuid()}"))
+)
+
+import beartype
+import jax
+import jaxtyping
+import pytest
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def check_functions(function):
+    """Check a function's annotations, but not a dataclass's `__init__`.
+
+    JAX rebuilds a registered dataclass through its `__init__` with whatever stands for its leaves
+    at that moment: None, an axis number, a `ShapeDtypeStruct`. Those are no type errors.
+    """
+    return function if function.__name__ == "__init__" else beartype.beartype(function)
+
+
+jaxtyping.install_import_hook("vrsgmcmc", f"{__name__}.{check_functions.__name__}")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data sets, from the environment variable VRSGMCMC_DATA."""
+    folder = os.environ.get("VRSGMCMC_DATA")
+    if not folder:
+        pytest.skip("needs real data: set VRSGMCMC_DATA to their folder")
+    return Path(folder)
