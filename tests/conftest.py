@@ -1,22 +1,20 @@
 """A strict JAX for every test: what would pass silently elsewhere is an error here.
 
 float64, no rank promotion, no key used twice, annotations checked at run time, warnings are errors
-(`pyproject.toml`). Plain `pytest` starts two workers; each gets one thread of its own.
+(`pyproject.toml`).
 """
 
 import os
 import tempfile
 from pathlib import Path
 
-# Read when XLA starts: two workers with one thread each beat two that fight for every core.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
-os.environ["NPROC"] = "1"
 # In the environment, so that programs started by a test share the cache.
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir(), f"vrsgmcmc-jax-{os.getuid()}"))
 )
 
 import beartype
+import hypothesis
 import jax
 import jaxtyping
 import pytest
@@ -27,6 +25,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+# The same examples in every run, and no deadline: the first one compiles.
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("repeatable")
 
 
 def check_functions(function):

@@ -30,6 +30,7 @@ from vrsgmcmc.posterior import split_part
 from vrsgmcmc.tree import all_finite, select, square_norm, take
 from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Posterior, PRNGKey, State
 
+LONGEST_CHUNK = 2**16  # units
 LONGEST_BLOCK = 32  # steps whose keys and indices are drawn at once
 NOISE, BATCH, ANCHOR, LOCK, START, DYNAMICS = range(6)  # what a chain's key is folded with
 
@@ -148,7 +149,13 @@ def collect_parts(
     return lax.fori_loop(start, stop, one_part, partial)
 
 
-def refresh_once(
+def blank(program: Program, setting: Setting, key: PRNGKey, state: State) -> Any:
+    """What the one refresh of an estimator that has just one begins with."""
+    assert isinstance(setting.estimator, Anchored)
+    return setting.estimator.blank(state.memory)
+
+
+def collect_once(
     program: Program,
     setting: Setting,
     key: PRNGKey,
@@ -157,9 +164,18 @@ def refresh_once(
     start: Int[Array, ""],
     stop: Int[Array, ""],
 ) -> Any:
-    """Parts [start, stop) of the one refresh of an estimator that has just one."""
+    """Parts [start, stop) of that refresh."""
     lock = fold(fold(key, LOCK), 0)
     return collect_parts(program, setting, lock, None, state, partial, start, stop)
+
+
+def renew_once(program: Program, setting: Setting, key: PRNGKey, state: State, partial: Any):
+    return bind(program, setting).renew(fold(fold(key, LOCK), 0), state, partial)
+
+
+def finish(program: Program, setting: Setting, carry: Carry) -> tuple[State, tuple]:
+    """What is left of a carry when the run is over."""
+    return carry.state, tuple(folds.finish(average) for average in carry.averages)
 
 
 def advance(
@@ -200,9 +216,7 @@ def advance(
         lock = fold(lock_root, cycle)
         index = None
         if partial_anchor:
-            index = draw(
-                program.anchor_order, anchor_root, cycle, program.size, kernel.anchor_size
-            )
+            index = draw(program.anchor_order, anchor_root, cycle, program.size, kernel.anchor_size)
         partial = collect_parts(program, setting, lock, index, state, partial, start, stop)
         complete = (start < parts) & (stop == parts)
         renewed = kernel.renew(lock, state, partial).memory

@@ -210,9 +210,7 @@ def check_memory(needed: int, what: str, instead: str) -> None:
     """Refuse what cannot fit in the machine's memory."""
     free = free_memory()
     if free is not None and needed > free:
-        raise MemoryError(
-            f"{what} needs {needed:,} bytes and {free:,} are free. {instead}"
-        )
+        raise MemoryError(f"{what} needs {needed:,} bytes and {free:,} are free. {instead}")
 
 
 def free_memory() -> int | None:

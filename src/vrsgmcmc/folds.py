@@ -37,11 +37,14 @@ def observable(function: Callable, *, data: PyTree = None, every: int = 1) -> Ob
     - `every`: evaluate after every so many steps (counted from the end of burn-in).
     """
     if not callable(function):
-        raise ValueError(f"observable({function!r}): an observable is a function of the parameters.")
+        raise ValueError(
+            f"observable({function!r}): an observable is a function of the parameters."
+        )
     return Observable(function, data, whole("observable", "every", every))
 
 
-class Watch(NamedTuple):
+@dataclass(frozen=True)
+class Watch:
     """The static part of an observable: what the compiled program depends on."""
 
     function: Callable

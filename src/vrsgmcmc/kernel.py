@@ -100,7 +100,12 @@ class Kernel:
             return estimate
 
         position, dynamics = self.integrator.step(
-            fold(key, 0), state.position, state.dynamics, gradient, jnp.asarray(step_size), self.size
+            fold(key, 0),
+            state.position,
+            state.dynamics,
+            gradient,
+            jnp.asarray(step_size),
+            self.size,
         )
         if len(calls) != 1:
             raise ValueError(
@@ -187,6 +192,8 @@ def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int | N
 
 
 def _shown(value: object) -> str:
-    return f"the function itself; call it: {getattr(value, '__name__', value)}()" if callable(
-        value
-    ) else repr(value)
+    return (
+        f"the function itself; call it: {getattr(value, '__name__', value)}()"
+        if callable(value)
+        else repr(value)
+    )

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int, PyTree, UInt32
+from jaxtyping import Array, Int, UInt32
 
 from vrsgmcmc.types import Params, PRNGKey
 

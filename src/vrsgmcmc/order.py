@@ -34,7 +34,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, UInt32
@@ -194,13 +193,14 @@ def bijection(
 
 
 def halves(size: int) -> tuple[int, int, int]:
-    """The Feistel network's a >= b >= 2, ab as little above `size` as it goes, and double rounds.
+    """The Feistel network's a, b and number of double rounds.
 
-    A few a from sqrt(size) to 1.5 sqrt(size) are tried: mostly ab = size, and nobody has to walk.
+    Any a from sqrt(size) to 1.5 sqrt(size) will do; the best leaves the fewest points outside, often
+    none. With a and b both odd every round is an even permutation, so such a pair is left out.
     """
     root = max(2, math.isqrt(size - 1) + 1)
-    a = min(range(root, 3 * root // 2), key=lambda a: -size % a)
-    b = max(2, -(-size // a))
+    candidates = [(a, max(2, -(-size // a))) for a in range(root, 3 * root // 2 + 1)]
+    a, b = min((ab for ab in candidates if math.prod(ab) % 2 == 0), key=math.prod)
     pairs = 4
     while b ** (pairs - 1) < 10_000 * a:
         pairs += 1

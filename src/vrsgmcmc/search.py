@@ -10,8 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from vrsgmcmc.posterior import likelihood_gradient, part_size, prior_gradient, row_likelihoods
-from vrsgmcmc.posterior import split_part
+from vrsgmcmc.posterior import (
+    likelihood_gradient,
+    part_size,
+    prior_gradient,
+    row_likelihoods,
+    split_part,
+)
 from vrsgmcmc.tree import add, empty_sum
 from vrsgmcmc.types import Batch, Data, Params, Posterior
 

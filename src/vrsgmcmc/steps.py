@@ -26,7 +26,9 @@ def resolve(
                 "finite and not negative."
             )
         if not values.any():
-            raise ValueError("step_size: the schedule is 0 at every step; the chain would not move.")
+            raise ValueError(
+                "step_size: the schedule is 0 at every step; the chain would not move."
+            )
         return np.broadcast_to(values, (num_chains, num_steps))
     try:
         values = np.asarray(step_size, np.float64)

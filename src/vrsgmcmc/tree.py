@@ -41,7 +41,9 @@ def square_norm(tree: PyTree) -> Float[Array, ""]:
 def all_finite(tree: PyTree) -> Bool[Array, ""]:
     """Whether every number of every floating leaf is finite."""
     floating = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floating] or [jnp.array(True)]))
+    return jnp.all(
+        jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floating] or [jnp.array(True)])
+    )
 
 
 def select(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:

@@ -1,6 +1,6 @@
 """The exact gradient.
 
-    g(x) = grad logprior(x) + sum_{i=1..N} grad loglik(x, d_i)
+g(x) = grad logprior(x) + sum_{i=1..N} grad loglik(x, d_i)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The standard stochastic gradient of SG-MCMC (Welling & Teh 2011).
 
-    g(x) = grad logprior(x) + N/n sum_{i in batch} grad loglik(x, d_i)
+g(x) = grad logprior(x) + N/n sum_{i in batch} grad loglik(x, d_i)
 """
 
 from __future__ import annotations

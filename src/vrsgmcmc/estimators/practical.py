@@ -82,9 +82,7 @@ class Practical:
     def renew(self, partial: GradientSum, memory, position, lock, size) -> Memory:
         scale = size / partial.count
         gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), partial.gradient.value)
-        return memory._replace(
-            anchor=self._center(memory, position), gradient=gradient, lock=lock
-        )
+        return memory._replace(anchor=self._center(memory, position), gradient=gradient, lock=lock)
 
     def _center(self, memory: Memory, position: Params) -> Params:
         """The current sample, or the mean of the last min(average, l + 1) of them."""

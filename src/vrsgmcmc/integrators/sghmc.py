@@ -1,7 +1,7 @@
 """Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014).
 
-    p' = (1 - h f) p + h g(x) + sqrt(2 f T h) xi,   xi ~ N(0, I)
-    x' = x + h p',                                  p_0 ~ N(0, T I)
+p' = (1 - h f) p + h g(x) + sqrt(2 f T h) xi,   xi ~ N(0, I)
+x' = x + h p',                                  p_0 ~ N(0, T I)
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from vrsgmcmc.tree import cast
 from vrsgmcmc.types import Gradient, Params, PRNGKey, Scalar
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[])
 @dataclass(frozen=True)
 class SGHMC:
     name: ClassVar[str] = "sghmc"

@@ -1,6 +1,6 @@
 """Stochastic gradient Langevin dynamics (Welling & Teh 2011).
 
-    x' = x + h g(x) + sqrt(2 h T) xi,   xi ~ N(0, I)
+x' = x + h g(x) + sqrt(2 h T) xi,   xi ~ N(0, I)
 """
 
 from __future__ import annotations

@@ -28,9 +28,7 @@ class Thermostat(NamedTuple):
     friction: Scalar  # z
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[])
 @dataclass(frozen=True)
 class SGNHT:
     name: ClassVar[str] = "sgnht"
