@@ -40,7 +40,11 @@ def check_functions(function):
     return function if function.__name__ == "__init__" else beartype.beartype(function)
 
 
-jaxtyping.install_import_hook("vrsgmcmc", f"{__name__}.{check_functions.__name__}")
+# The maths; the rooms that talk to users say in their own words what is wrong with an argument.
+CHECKED = ("chain", "folds", "noise", "order", "posterior", "theory", "tree")
+jaxtyping.install_import_hook(
+    [f"vrsgmcmc.{room}" for room in CHECKED], f"{__name__}.{check_functions.__name__}"
+)
 
 
 @pytest.fixture(scope="session")

@@ -1,299 +1,247 @@
-"""The exact laws against what is known by heart, against enumeration, and against plain simulation.
+"""The exact laws against what is known by heart: closed forms, limits, reductions, messages.
 
-`advance` and `renew` below are a second implementation of every method, written datum by datum. It
-is affine like the first, so its matrices are read off by probing it with unit vectors; all
-minibatches or permutations of a few data then give the stationary law by brute force.
+`test_exact_enumerated.py` compares them with brute force.
 """
 
 import math
-from itertools import combinations, permutations, product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
-from vrsgmcmc.theory.affine import averaged, fixed_point, weights
-from vrsgmcmc.theory.chains import chain
-from vrsgmcmc.theory.schemes import scheme
-
-INDEPENDENT = ("with_replacement", "without_replacement")
-
-
-def describe(name, **attributes):
-    return SimpleNamespace(name=name, **attributes)
-
-
-def splitting(word, friction=1.3, temperature=1.0):
-    return describe("splitting", word=word, friction=friction, temperature=temperature)
-
-
-def practical(anchor_size, period, average=1):
-    return describe("practical", anchor_size=anchor_size, period=period, average=average)
-
-
-def sgld(temperature=1.0):
-    return describe("sgld", temperature=temperature)
-
-
-FULL, MINIBATCH, SAGA = describe("full"), describe("minibatch"), describe("saga")
-SVRG = describe("svrg", period=3)
-SGHMC = describe("sghmc", friction=1.3, temperature=0.7)
-STANDARD = linear_regression(np.zeros((1, 1)), [0.0])  # no data, prior N(0, 1): U = theta^2 / 2
-
-
-def regression(size, dimension, seed=0):
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(size, dimension)) + 0.5
-    targets = features @ np.arange(1.0, dimension + 1) + rng.normal(size=size)
-    return linear_regression(features, targets, noise_variance=1.5, prior_variance=2.0)
-
-
-# ---------------------------------------------------------------- a second implementation
-
-
-def start(problem, estimator, integrator, chains):
-    """The state of many chains, all zero: x, and p and the memory where the method has them."""
-    size, dimension = problem.features.shape
-    anchor = dimension * (estimator.name in ("practical", "svrg"))
-    return {
-        "x": np.zeros((chains, dimension)),
-        "p": np.zeros((chains, dimension * (integrator.name != "sgld"))),
-        "anchor": np.zeros((chains, anchor)),
-        "old": np.zeros((chains, anchor)),
-        "past": np.zeros((chains, getattr(estimator, "average", 1) - 1, dimension)),
-        "table": np.zeros((chains, size * (estimator.name == "saga"), dimension)),
-        "one": np.ones((chains, 1)),
-    }
-
-
-def datum_gradients(problem, x, one, index):
-    """Of the log-likelihoods of the data `index` [chains, n] at x: [chains, n, d]."""
-    features, targets = problem.features[index], problem.targets[index]
-    error = targets * one - np.einsum("cnd,cd->cn", features, x)
-    return features * error[:, :, None] / problem.noise_variance
-
-
-def renew(problem, estimator, state, index):
-    """A refresh at the mean of the present and the past positions."""
-    size = len(problem.targets)
-    anchor = np.concatenate([state["x"][:, None], state["past"]], axis=1).mean(1)
-    gradients = datum_gradients(problem, anchor, state["one"], index)
-    return state | {"anchor": anchor, "old": size * gradients.mean(1)}
-
-
-def estimate(problem, estimator, state, index):
-    """The gradient estimate at state["x"], and the new table."""
-    size, (count, draws) = len(problem.targets), index.shape
-    x, one, table = state["x"], state["one"], state["table"]
-    everything = np.broadcast_to(np.arange(size), (count, size))
-    here = datum_gradients(problem, x, one, index)
-    if estimator.name == "full":
-        total = datum_gradients(problem, x, one, everything).sum(1)
-    elif estimator.name == "minibatch":
-        total = size / draws * here.sum(1)
-    elif estimator.name in ("practical", "svrg"):
-        there = datum_gradients(problem, state["anchor"], one, index)
-        total = state["old"] + size / draws * (here - there).sum(1)
-    elif estimator.name == "control_variate":
-        center = np.asarray(estimator.center) * one
-        there = datum_gradients(problem, center, one, index)
-        total = datum_gradients(problem, center, one, everything).sum(1)
-        total = total + size / draws * (here - there).sum(1)
-    else:
-        chains = np.arange(count)[:, None]
-        stored = table[chains, index]
-        total = table.sum(1) + size / draws * (here - stored).sum(1)
-        table = table.copy()
-        table[chains, index] = here
-    return total - x / problem.prior_variance, table
-
-
-def advance(problem, estimator, integrator, h, state, index, normal):
-    """One step. `normal()` gives [chains, d] standard normals."""
-    past = np.concatenate([state["x"][:, None], state["past"]], axis=1)[:, :-1]
-    x, p = state["x"], state["p"]
-    state = state | {"past": past}
-    T = integrator.temperature
-    if integrator.name == "sgld":
-        g, table = estimate(problem, estimator, state, index)
-        return state | {"x": x + h * g + math.sqrt(2 * h * T) * normal(), "table": table}
-    f = integrator.friction
-    if integrator.name == "sghmc":
-        g, table = estimate(problem, estimator, state, index)
-        p = (1 - h * f) * p + h * g + math.sqrt(2 * f * T * h) * normal()
-        return state | {"x": x + h * p, "p": p, "table": table}
-
-    word = integrator.word
-    last = max(k for k, letter in enumerate(word) if letter in "AU")
-    g, table = None, state["table"]
-    for letter in word[last + 1 :] + word[: last + 1]:
-        t = h / word.count(letter)
-        keep = math.exp(-f * t)
-        if letter == "A":
-            x = x + t * p
-        elif letter == "B":
-            if g is None:
-                g, table = estimate(problem, estimator, state | {"x": x}, index)
-            p = p + t * g
-        elif letter == "O":
-            p = keep * p + math.sqrt(T * (1 - keep**2)) * normal()
-        else:
-            # The exact flow of A and O together: dx = p dt, dp = -f p dt + sqrt(2 f T) dW.
-            spread = T * (1 - keep**2)
-            shared = T * (1 - keep) ** 2 / f
-            travelled = T * (2 * f * t - 3 + 4 * keep - keep**2) / f**2
-            first, second = math.sqrt(spread) * normal(), normal()
-            rest = math.sqrt(max(travelled - (shared**2 / spread if spread else 0.0), 0.0))
-            along = shared / spread * first if spread else 0.0
-            x = x + (1 - keep) / f * p + along + rest * second
-            p = keep * p + first
-    return state | {"x": x, "p": p, "table": table}
-
-
-# ---------------------------------------------------------------- enumeration
-
-
-def subsets(size, count, order):
-    if order == "with_replacement":
-        return list(product(range(size), repeat=count))
-    return list(combinations(range(size), count))
-
-
-def sweeps(size, count, order):
-    """All sweeps: for each permutation the blocks in the order in which they are visited."""
-    found = []
-    for line in permutations(range(size)):
-        blocks = [line[k : k + count] for k in range(0, size - count + 1, count)]
-        found.append(blocks + blocks[::-1] if order == "symmetric" else blocks)
-    return found
-
-
-def pack(state):
-    return np.concatenate([part.reshape(len(part), -1) for part in state.values()], axis=1)
-
-
-def unpack(vectors, like):
-    parts, place = {}, 0
-    for name, part in like.items():
-        width = math.prod(part.shape[1:])
-        parts[name] = vectors[:, place : place + width].reshape(len(vectors), *part.shape[1:])
-        place += width
-    return parts
-
-
-class Enumeration:
-    """Matrices of second moments, M' = operator M, read off the second implementation."""
-
-    def __init__(self, problem, estimator, integrator, h):
-        self.arguments = problem, estimator, integrator, h
-        self.like = start(problem, estimator, integrator, 1)
-        self.width = pack(self.like).shape[1]
-        self.dimension = problem.features.shape[1]
-        self.normals = 8  # more than any step asks for
-
-    def operator(self, function):
-        """E over the noise of kron(A, A), for one choice of minibatch."""
-        width, count = self.width, self.normals * self.dimension
-        vectors = np.concatenate([np.eye(width), np.zeros((count, width))])
-        units = np.concatenate([np.zeros((width, count)), np.eye(count)])
-        units = iter(np.moveaxis(units.reshape(-1, self.normals, self.dimension), 1, 0))
-        image = pack(function(unpack(vectors, self.like), len(vectors), lambda: next(units)))
-        matrix, noise = image[:width].T, image[width:].T
-        result = np.kron(matrix, matrix)
-        result[:, -1] += (noise @ noise.T).ravel()  # the last coordinate is 1
-        return result
-
-    def step(self, batch):
-        problem, estimator, integrator, h = self.arguments
-        return self.operator(
-            lambda state, chains, normal: advance(
-                problem, estimator, integrator, h, state, np.tile(batch, (chains, 1)), normal
-            )
-        )
-
-    def refresh(self, batch):
-        problem, estimator, _, _ = self.arguments
-        return self.operator(
-            lambda state, chains, _: renew(problem, estimator, state, np.tile(batch, (chains, 1)))
-        )
-
-    def law(self, *, batch_size, order, anchor_order="without_replacement"):
-        """Means and covariances of the position at each phase of the cycle."""
-        problem, estimator, _, _ = self.arguments
-        size = len(problem.targets)
-        anchored = estimator.name in ("practical", "svrg")
-        period = estimator.period if anchored else 1
-        anchor_size = estimator.anchor_size if estimator.name == "practical" else size
-        if estimator.name == "svrg":
-            anchor_order = "without_replacement"
-
-        if order in INDEPENDENT:
-            mean = np.mean([self.step(b) for b in subsets(size, batch_size, order)], axis=0)
-            steps = [[mean]]
-        else:
-            steps = [[self.step(b) for b in s] for s in sweeps(size, batch_size, order)]
-        refreshes = [[np.eye(self.width**2)]]
-        if anchored and anchor_order in INDEPENDENT:
-            draws = subsets(size, anchor_size, anchor_order)
-            refreshes = [[np.mean([self.refresh(b) for b in draws], axis=0)]]
-        elif anchored:
-            refreshes = [
-                [self.refresh(b) for b in s] for s in sweeps(size, anchor_size, anchor_order)
-            ]
-        length = math.lcm(len(steps[0]), period * len(refreshes[0]))
-        # One sweep of either stream per cycle: a second would be another, independent permutation.
-        assert len(steps) == 1 or len(steps[0]) == length
-        assert len(refreshes) == 1 or period * len(refreshes[0]) == length
-
-        phases = np.zeros((length, self.width**2, self.width**2))
-        for s, r in product(steps, refreshes):
-            so_far = np.eye(self.width**2)
-            for l in range(length):
-                if l % period == 0:
-                    so_far = r[l // period % len(r)] @ so_far
-                so_far = s[l % len(s)] @ so_far
-                phases[l] += so_far / (len(steps) * len(refreshes))
-
-        cycle = np.eye(self.width**2) - phases[-1]
-        moment = np.append(np.linalg.solve(cycle[:-1, :-1], -cycle[:-1, -1]), 1.0)
-        moments = (phases @ moment).reshape(length, self.width, self.width)
-        x = slice(0, self.dimension)
-        means = moments[:, x, -1]
-        return means, moments[:, x, x] - means[:, :, None] * means[:, None, :]
-
-
-def assert_enumerated(problem, estimator, integrator, h, **orders):
-    law = stationary(problem, estimator, integrator, step_size=h, **orders)
-    means, covariances = Enumeration(problem, estimator, integrator, h).law(**orders)
-    repeats = len(law.phase_means) // len(means)
-    assert len(law.phase_means) == repeats * len(means)
-    np.testing.assert_allclose(law.phase_means, np.tile(means, (repeats, 1)), rtol=1e-9)
-    np.testing.assert_allclose(
-        law.phase_covariances, np.tile(covariances, (repeats, 1, 1)), rtol=1e-8, atol=1e-11
-    )
-    np.testing.assert_allclose(law.mean, means.mean(0), rtol=1e-9)
-    centred = means - means.mean(0)
-    total = covariances.mean(0) + centred.T @ centred / len(means)
-    np.testing.assert_allclose(law.covariance, total, rtol=1e-8, atol=1e-11)
-
-
-INTEGRATORS = [sgld(0.7), SGHMC, *map(splitting, ("BAOAB", "ABOBA", "OBABO", "BAOA", "UBU"))]
-ESTIMATORS = [
+from plain_samplers import (
     FULL,
+    INDEPENDENT,
+    INTEGRATORS,
     MINIBATCH,
     SAGA,
     SVRG,
-    practical(3, 2),
-    describe("control_variate", center=[0.3, -0.2]),
-]
+    describe,
+    label,
+    practical,
+    regression,
+    sgld,
+    splitting,
+)
+
+from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
+from vrsgmcmc.theory.affine import fixed_point
+from vrsgmcmc.theory.chains import chain
+
+STANDARD = linear_regression(np.zeros((1, 1)), [0.0])  # no data, prior N(0, 1): U = theta^2 / 2
 
 
-@pytest.mark.parametrize("order", INDEPENDENT)
-@pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda i: getattr(i, "word", i.name))
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: e.name)
-def test_independent_draws_against_all_minibatches(estimator, integrator, order):
-    h = 0.02 if integrator.name == "sgld" else 0.12
-    assert_enumerated(
-        regression(4, 2), estimator, integrator, h, batch_size=2, order=order, anchor_order=order
-    )
+def variance(problem, estimator, integrator, h, **orders):
+    return stationary(problem, estimator, integrator, step_size=h, **orders).covariance[0, 0]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.25, 0.0])
+@pytest.mark.parametrize("h", [0.01, 0.3, 1.5])
+def test_standard_quadratic(h, temperature):
+    T = temperature
+    exact = {
+        "sgld": T / (1 - h / 2),
+        "BAOAB": T,
+        "ABOBA": T,
+        "BAOA": T,
+        "OBABO": T / (1 - h**2 / 4),
+    }
+    for word, value in exact.items():
+        integrator = sgld(T) if word == "sgld" else splitting(word, temperature=T)
+        assert variance(STANDARD, FULL, integrator, h) == pytest.approx(value, rel=1e-10, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("word", "block", "exact"), [("OBABO", "x", 1), ("UBU", "x", 1), ("ABOBA", "p", 1)]
+)
+def test_order_two_on_the_quadratic(word, block, exact):
+    steps = 2.0 ** -np.arange(2, 7)
+    errors = []
+    for h in steps:
+        settings = dict(step_size=h, batch_size=None, order="", anchor_order="")
+        cycle = chain(STANDARD, FULL, splitting(word), **settings)
+        moment = fixed_point(cycle.maps, cycle.carried)
+        select = cycle.select[block]
+        errors.append(abs((select @ moment @ select.T)[0, 0] - exact))
+    slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert slope == pytest.approx(2, abs=0.05)
+
+
+def gaussian(size=1000, spread=0.95, seed=0):
+    data = np.random.default_rng(seed).normal(size=size)
+    return gaussian_mean((data - data.mean()) / data.std(ddof=1) * math.sqrt(spread) + 1.0)
+
+
+def sweep_variance(*, a, size, spread, count, period):
+    """Shuffled blocks of `count`, each used for `period` steps, averaged over the sweep; in units
+    of the posterior's variance. period = 1: minibatches; else: anchors."""
+    h, q, blocks = a / (size + 1), 1 - a, size // count
+    covariance = size * spread * (size / count * np.eye(blocks) - 1)
+
+    def held(j):
+        """The effect of an error held for j steps."""
+        return h * (1 - q**j) / a
+
+    def added(block, j):
+        effect = np.zeros(blocks)
+        effect[:block] = q**j * held(period) * q ** (period * np.arange(block)[::-1])
+        effect[block] = held(j)
+        noise = 2 * h * (1 - q ** (2 * (block * period + j))) / (1 - q**2)
+        return effect @ covariance @ effect + noise
+
+    whole = blocks * period
+    begin = added(blocks - 1, period) / (1 - q ** (2 * whole))
+    phases = [
+        q ** (2 * (block * period + j)) * begin + added(block, j)
+        for block in range(blocks)
+        for j in range(1, period + 1)
+    ]
+    return np.mean(phases) * (size + 1)
+
+
+def held_variance(*, a, size, spread, count, period):
+    """Independent anchors of `count` data held for `period` steps: the closed form of the theory."""
+    h, q = a / (size + 1), 1 - a
+    V = size * (size - count) * spread / count
+    j = np.arange(1, period + 1)
+    A = h**2 * V * ((1 - q**j) / a) ** 2 + 2 * h * (1 - q ** (2 * j)) / (1 - q**2)
+    v = A[-1] / (1 - q ** (2 * period))
+    return np.mean(q ** (2 * j) * v + A) * (size + 1)
+
+
+MEASURED = {  # excess over the posterior's variance, N = 1000, S2 = 0.95, as first measured
+    0.002: (0.0, 0.08, 0.03, 0.08, 0.0, 0.0),
+    0.01: (0.01, 0.50, 0.15, 0.46, 0.11, 0.13),
+    0.05: (0.03, 2.4, 0.8, 1.9, 1.7, 1.4),
+    0.2: (0.11, 10.5, 3.5, 5.3, 9.9, 4.9),
+    0.5: (0.34, 31.7, 10.6, 7.8, 31.0, 7.6),
+}
+
+
+@pytest.mark.parametrize("a", MEASURED)
+def test_excess_variance_of_the_gaussian_model(a):
+    problem, h, facts = gaussian(), a / 1001, dict(a=a, size=1000, spread=0.95)
+    algorithm = practical(100, 10)
+    excess = [
+        variance(problem, estimator, sgld(), h, **orders) * 1001 - 1
+        for estimator, orders in (
+            (FULL, {}),
+            (MINIBATCH, dict(batch_size=10)),
+            (MINIBATCH, dict(batch_size=30)),
+            (algorithm, dict(batch_size=10)),
+            (MINIBATCH, dict(batch_size=10, order="shuffled")),
+            (algorithm, dict(batch_size=10, anchor_order="shuffled")),
+        )
+    ]
+    closed = [
+        1 / (1 - a / 2),
+        held_variance(**facts, count=10, period=1),
+        held_variance(**facts, count=30, period=1),
+        held_variance(**facts, count=100, period=10),
+        sweep_variance(**facts, count=10, period=1),
+        sweep_variance(**facts, count=100, period=10),
+    ]
+    np.testing.assert_allclose(excess, np.array(closed) - 1, rtol=1e-8, atol=1e-9)
+    # The table was measured by sampling: its small entries carry an error of about 0.02.
+    np.testing.assert_allclose(excess, MEASURED[a], rtol=0.1, atol=0.025)
+
+
+def test_minibatch_noise_with_and_without_replacement():
+    problem, a, n = gaussian(), 0.1, 20
+    h, q = a / 1001, 1 - a
+    for order, V in zip(INDEPENDENT, (1000 * 999 / n, 1000 * 980 / n), strict=True):
+        value = variance(problem, MINIBATCH, sgld(0.5), h, batch_size=n, order=order)
+        assert value == pytest.approx((h + h**2 * V * 0.95) / (1 - q**2), rel=1e-9)
+
+
+@pytest.mark.parametrize("integrator", ["sgld", "sghmc", "BAOAB", "UBU"])
+def test_temperature_adds_to_the_gradient_noise(integrator):
+    problem = regression(6, 2)
+
+    def law(estimator, T):
+        if integrator == "sgld":
+            return stationary(problem, estimator, sgld(T), step_size=0.02, batch_size=2)
+        dynamics = splitting(integrator, temperature=T)
+        if integrator == "sghmc":
+            dynamics = describe("sghmc", friction=1.3, temperature=T)
+        return stationary(problem, estimator, dynamics, step_size=0.04, batch_size=2)
+
+    hot, warm, cold = (law(MINIBATCH, T) for T in (1.0, 0.25, 0.0))
+    expected = cold.covariance + (hot.covariance - cold.covariance) / 4
+    np.testing.assert_allclose(warm.covariance, expected, rtol=1e-9)
+    assert np.linalg.eigvalsh(cold.covariance)[0] > 0
+    np.testing.assert_allclose(hot.mean, problem.posterior()[0], rtol=1e-9)
+    hot, warm, cold = (law(FULL, T).covariance for T in (1.0, 0.25, 0.0))
+    np.testing.assert_allclose(4 * warm, hot, rtol=1e-9)
+    np.testing.assert_allclose(cold, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS, ids=label)
+def test_reductions(integrator):
+    problem = regression(7, 2)
+    h = 0.01 if integrator.name == "sgld" else 0.05
+
+    def law(estimator, batch_size, **orders):
+        return stationary(
+            problem, estimator, integrator, step_size=h, batch_size=batch_size, **orders
+        )
+
+    def agree(one, other):
+        np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9)
+        np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-9)
+
+    exact = law(FULL, None)
+    for estimator in (MINIBATCH, SAGA, SVRG, describe("control_variate", center=None)):
+        agree(law(estimator, 7, order="shuffled"), exact)
+    agree(law(practical(7, 3), 2, anchor_order="symmetric"), law(SVRG, 2))
+    agree(law(describe("svrg", period=None), 3), law(SVRG, 3))
+    if integrator.name in ("sgld", "sghmc"):  # the gradient is wanted at the anchor itself
+        agree(law(describe("svrg", period=1), 2), exact)
+
+
+def test_stability_is_decided_exactly():
+    variance(STANDARD, FULL, sgld(), 1.999)
+    with pytest.raises(ValueError, match="smaller step_size"):
+        variance(STANDARD, FULL, sgld(), 2.001)
+    with pytest.raises(ValueError, match="positive friction"):
+        variance(STANDARD, FULL, splitting("BAOAB", friction=0.0), 0.1)
+    # One datum at a time: stable if and only if E[(1 - h a)^2] < 1, long after the mean is.
+    problem = regression(5, 1)
+    a = 1 / problem.prior_variance + 5 * problem.features[:, 0] ** 2 / problem.noise_variance
+    edge = 2 * a.mean() / (a**2).mean()
+    assert edge < 2 / a.mean()
+    variance(problem, MINIBATCH, sgld(), 0.999 * edge, batch_size=1)
+    with pytest.raises(ValueError, match="no stationary law"):
+        variance(problem, MINIBATCH, sgld(), 1.001 * edge, batch_size=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(integrator=describe("psgld", temperature=1.0)), "'psgld' has no closed law"),
+        (dict(integrator=describe("ito")), "'ito' has no closed law.*pass that one"),
+        (dict(integrator=splitting("ABABA")), "'ABABA' is not one gradient per step.*BAOAB"),
+        (dict(integrator=splitting("AOA")), "'AOA' is not one gradient per step"),
+        (dict(integrator=splitting("BXA")), "'BXA' is not one gradient per step"),
+        (dict(estimator=describe("momentum")), "'momentum' has no closed law; known: full"),
+        (dict(order="shuffled"), "minibatch with order='shuffled' has no closed law"),
+        (dict(estimator=SAGA, order="symmetric"), "saga with order='symmetric' has no closed law"),
+        (
+            dict(estimator=practical(4, 2), anchor_order="shuffled"),
+            "practical with anchor_order='shuffled' has no closed law.*at most 5 data .got 8.",
+        ),
+        (dict(order="random"), "unknown order 'random'; choose one of with_replacement"),
+        (dict(batch_size=None), "batch_size must be between 1 and the number of data, 8, got None"),
+        (dict(batch_size=9), "batch_size must be between 1 and the number of data, 8, got 9"),
+        (dict(estimator=practical(0, 2)), "anchor_size must be between 1"),
+        (dict(step_size=0.0), "step_size must be positive, got 0.0"),
+        (dict(estimator=practical(4, 2, 70)), "second moments of 141 coordinates, more than 64"),
+    ],
+)
+def test_messages(change, message):
+    call = dict(estimator=MINIBATCH, integrator=sgld(), step_size=0.01, batch_size=2) | change
+    with pytest.raises(ValueError, match=message):
+        stationary(regression(8, 2), call.pop("estimator"), call.pop("integrator"), **call)
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match="reshape a single feature to"):
+        linear_regression(np.zeros(3), np.zeros(3))

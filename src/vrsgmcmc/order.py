@@ -161,7 +161,9 @@ def repeats(t: Indices) -> Bool[Array, " n"]:
     return first < place
 
 
-def sweep(key: PRNGKey, epoch: Array, block: Array, size: int, count: int) -> Indices:
+def sweep(
+    key: PRNGKey, epoch: Int[Array, ""], block: UInt32[Array, ""], size: int, count: int
+) -> Indices:
     """One block of the epoch's permutation: bijection, then shift."""
     position = block * jnp.uint32(count) + lax.iota(jnp.uint32, count)
     shift = integers(key, size, (), stream=epoch).astype(jnp.uint32)
@@ -170,7 +172,7 @@ def sweep(key: PRNGKey, epoch: Array, block: Array, size: int, count: int) -> In
 
 
 def bijection(
-    key: PRNGKey, epoch: Array, position: UInt32[Array, " n"], size: int
+    key: PRNGKey, epoch: Int[Array, ""], position: UInt32[Array, " n"], size: int
 ) -> UInt32[Array, " n"]:
     """A one-to-one map of 0..size-1 to itself, another one for each (key, epoch)."""
     a, b, pairs = halves(size)
@@ -214,10 +216,10 @@ def mix(x: UInt32[Array, " n"]) -> UInt32[Array, " n"]:
     return (x ^ (x >> jnp.uint32(16))) >> jnp.uint32(1)
 
 
-def divide(step: Step, length: int) -> tuple[Array, Array]:
-    """Epoch and place in it, unsigned because twice the number of blocks may pass 2**31."""
+def divide(step: Step, length: int) -> tuple[Int[Array, ""], UInt32[Array, ""]]:
+    """Epoch and block in it; unsigned, because twice the number of blocks may pass 2**31."""
     step = jnp.asarray(step).astype(jnp.uint32)
-    return step // jnp.uint32(length), step % jnp.uint32(length)
+    return (step // jnp.uint32(length)).astype(jnp.int32), step % jnp.uint32(length)
 
 
 def pick(values: Array, places: Array) -> Array:

@@ -71,7 +71,7 @@ class RandomMap:
     sums: Float[Array, "K D D"]  # sum_i U_ki w_i^T
     common: Float[Array, "K K"]
 
-    def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*b D D"]:
+    def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
         squares = np.einsum("...ia,ia->...i", self.right @ moment, self.right)  # w_i^T M w_i
         result = _congruence(self.mean, moment) + np.tensordot(squares, self.outer, axes=1)
         for k, row in enumerate(self.common):
@@ -79,7 +79,7 @@ class RandomMap:
                 result = result + covariance * (self.sums[k] @ moment @ self.sums[j].T)
         return result
 
-    def __call__(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*b D D"]:
+    def __call__(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
         return self.linear(moment) + self.noise
 
 
@@ -89,7 +89,7 @@ class Reshuffle:
 
     axis: int
 
-    def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*b D D"]:
+    def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
         return moment.mean(self.axis, keepdims=True)
 
     __call__ = linear
@@ -163,8 +163,8 @@ def fixed_point(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Floa
         solution, bound = np.linalg.solve(
             np.eye(len(operator)) - operator, np.stack([source, identity], axis=1)
         ).T
-        bound = np.tensordot(bound, units[:-1], axes=1)[:-1, :-1]
-        stable = bool(np.linalg.eigvalsh(bound)[0] > 0.5)  # X >= 1, up to rounding
+        bound = np.linalg.eigvalsh(np.tensordot(bound, units[:-1], axes=1)[:-1, :-1])
+        stable = bool(bound[0] > 0.5 and bound[-1] < 1e12)  # 1 <= X < infinity, up to rounding
     except np.linalg.LinAlgError:
         solution, stable = source, False
     if not stable:

@@ -79,23 +79,23 @@ def _splitting(word: str, friction: float, temperature: float, step_size: float)
             "ABOBA, OBABO or UBU"
         )
 
-    def flow(letters: str) -> Flow:
-        result = still(2)
-        for letter in letters:
-            time = step_size / word.count(letter)
-            result = result.then(_letter(letter, friction, temperature, time))
-        return result
-
-    kick = sum(
-        flow(turned[place + 1 :]).matrix @ [0, step_size / word.count("B")]
-        for place in range(first, end)
-        if turned[place] == "B"
-    )
-    return Scheme(flow(turned[:first]), flow(turned[first:]), np.asarray(kick))
+    before, after, kick = still(2), still(2), np.zeros(2)
+    for place, letter in enumerate(turned):
+        time = step_size / word.count(letter)
+        flow = _letter(letter, friction, temperature, time)
+        if place < first:
+            before = before.then(flow)
+        else:
+            after, kick = after.then(flow), flow.matrix @ kick
+        if letter == "B":
+            kick = kick + np.array([0, time])
+    return Scheme(before, after, kick)
 
 
 def _letter(letter: str, friction: float, temperature: float, time: float) -> Flow:
     """exp of the generator; the covariance solves S' = G S + S G^T + D, S(0) = 0. B only kicks."""
+    if letter == "B":
+        return still(2)
     moves, rubs = letter in "AU", letter in "OU"
     generator = np.array([[0, moves], [0, -friction * rubs]], dtype=float)
     diffusion = np.diag([0, 2 * friction * temperature * rubs])

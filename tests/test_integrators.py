@@ -1,0 +1,634 @@
+"""One-step maps: every integrator against its equations, written out again in plain NumPy.
+
+The paths below get the library's own normals, under the keys that `kernel.step` and the integrators
+document, so agreement is to rounding over several steps of varying length. Temperature and friction
+are never 1, where a root, a square or a product could hide. `test_weak_order.py` has the laws that
+these steps lead to.
+
+Mistakes found in other libraries, and the tests that catch them here (`weak`: in test_weak_order.py):
+
+    BAOAB never moves: a half-update applied twice    test_path[splitting-BAOAB-...],
+                                                      weak test_law_is_the_exact_one
+    noise scales with T instead of sqrt(T)            test_path, test_noise_grows_as_root_of_temperature,
+                                                      weak test_baoab_position_is_exact_on_a_quadratic
+    friction noise f sqrt(2h) instead of sqrt(2 f h)  test_path[sghmc-...], [sgnht-...]
+    SGHMC ignores temperature in its momentum         test_path[sghmc-...], test_law_of_the_first_momentum
+    momentum drawn with half the variance             test_path, test_law_of_the_first_momentum
+    thermostat driven by |p| instead of |p|^2         test_path[sgnht-...],
+                                                      weak test_sgnht_variance (slow)
+    noise of standard deviation h, not sqrt(2h)       test_path[sgld-...], [psgld-...], [ito-...],
+                                                      weak test_sgld_variance_on_a_quadratic
+    two gradients per step in a splitting scheme      test_words_with_one_gradient,
+                                                      test_one_gradient_per_step
+    temperature 0 is not allowed, or still random     test_temperature_zero_is_deterministic
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from scipy.linalg import expm
+
+import vrsgmcmc as vr
+from vrsgmcmc.noise import fold, normal_like
+
+T, F = 0.6, 1.7  # temperature and friction of the tests
+STEP_SIZES = (0.1, 0.03, 0.2, 0.05, 0.12)
+
+# ---------------------------------------------------------------- a quadratic, twice
+
+SIZE, DIMENSION = 4, 8
+_rng = np.random.default_rng(3)
+FEATURES, TARGETS = _rng.normal(size=(SIZE, DIMENSION)), _rng.normal(size=SIZE)
+START = _rng.normal(size=DIMENSION)
+TREE = {"bias": jnp.asarray(START[:2]), "weight": jnp.asarray(START[2:]).reshape(2, 3)}
+PARAMS = {"vector": jnp.asarray(START), "tree": TREE}
+BATCH = vr.Batch(jnp.arange(SIZE), {"x": jnp.asarray(FEATURES), "y": jnp.asarray(TARGETS)})
+
+
+def flat(tree):
+    return ravel_pytree(tree)[0]
+
+
+POSTERIOR = vr.Posterior(
+    logprior=lambda params: -0.4 * jnp.sum(jnp.square(flat(params) - 0.3)),
+    loglik=lambda params, row: -0.5 * jnp.square(row["y"] - row["x"] @ flat(params)),
+)
+
+
+def gradient(x):
+    """Of the same log posterior, in NumPy."""
+    return -0.8 * (x - 0.3) + FEATURES.T @ (TARGETS - FEATURES @ x)
+
+
+@jax.jit
+def start(integrator, key, params):
+    return vr.kernel(POSTERIOR, vr.full(), integrator, size=SIZE).init(key, params)
+
+
+@jax.jit
+def step(integrator, key, state, step_size):
+    kernel = vr.kernel(POSTERIOR, vr.full(), integrator, size=SIZE)
+    return kernel.step(key, state, BATCH, step_size)[0]
+
+
+# ---------------------------------------------------------------- the equations, in NumPy
+#
+# A path yields what is known after each step. noise(l, *tags): the normals of step l, under the key
+# of that step folded with the tags; first: those that the momentum starts from.
+
+
+def sgld_path(x, steps, noise, first, T=T):
+    for l, h in enumerate(steps):
+        x = x + h * gradient(x) + np.sqrt(2 * h * T) * noise(l)
+        yield {"x": x}
+
+
+def psgld_path(x, steps, noise, first, T=T, a=0.9, eps=0.05):
+    v = np.zeros_like(x)
+    for l, h in enumerate(steps):
+        g = gradient(x)
+        v = a * v + (1 - a) * (g / SIZE) ** 2
+        G = 1 / (eps + np.sqrt(v))
+        x = x + h * G * g + np.sqrt(2 * h * T * G) * noise(l)
+        yield {"x": x, "v": v}
+
+
+def sghmc_path(x, steps, noise, first, T=T):
+    p = np.sqrt(T) * first
+    for l, h in enumerate(steps):
+        p = (1 - h * F) * p + h * gradient(x) + np.sqrt(2 * F * T * h) * noise(l)
+        x = x + h * p
+        yield {"x": x, "p": p}
+
+
+def sgnht_path(x, steps, noise, first, T=T):
+    p, z = np.sqrt(T) * first, F
+    for l, h in enumerate(steps):
+        p = (1 - h * z) * p + h * gradient(x) + np.sqrt(2 * F * T * h) * noise(l)
+        x = x + h * p
+        z = z + h * (np.sum(p**2) / x.size - T)
+        yield {"x": x, "p": p, "z": z}
+
+
+def splitting_path(x, steps, noise, first, word, T=T):
+    """The word, letter by letter, with a gradient at each B.
+
+    Known after a step is what the word's last A or U left; the library runs the rest with its next
+    step, whose key it uses there: flows are numbered in the order of running.
+    """
+    p = np.sqrt(T) * first
+    body = 1 + max(word.rfind("A"), word.rfind("U"))
+    rest = len(word) - body
+    for l, h in enumerate(steps):
+        for place, letter in enumerate(word):
+            t = h / word.count(letter)
+            normal = partial(noise, *((l, rest + place) if place < body else (l + 1, place - body)))
+            if letter == "A":
+                x = x + t * p
+            elif letter == "B":
+                p = p + t * gradient(x)
+            elif letter == "O":
+                p = np.exp(-F * t) * p + np.sqrt(T * (1 - np.exp(-2 * F * t))) * normal()
+            else:
+                mean, root = expm(t * np.array([[0, 1], [0, -F]])), u_root(t, F)
+                z = mean @ [x, p] + np.sqrt(T) * root @ [normal(1), normal(0)]
+                x, p = z
+            if place + 1 == body:
+                yield {"x": x, "p": p}
+
+
+def u_covariance(t, f):
+    """Of (x, p) after a time t from rest, at temperature 1: integrals of the response to dW.
+
+    A kick at time t - s has become ((1 - e^{-fs})/f, e^{-fs}) at time t. All terms are positive.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+    s, weights = t * (nodes + 1) / 2, t * weights / 2
+    response = np.stack([-np.expm1(-f * s) / f, np.exp(-f * s)])
+    return np.einsum("is,js,s->ij", response, response, 2 * f * weights)
+
+
+def u_root(t, f):
+    """The root R of it with p moved by the second normal alone: R = [[rest, slope], [0, scale]]."""
+    (xx, xp), (_, pp) = u_covariance(t, f)
+    return np.array([[np.sqrt(xx - xp**2 / pp), xp / np.sqrt(pp)], [0, np.sqrt(pp)]])
+
+
+FULL_MATRIX = np.tril(_rng.normal(size=(DIMENSION, DIMENSION)))
+
+
+def diagonal_path(x, steps, noise, first, T=T):
+    for l, h in enumerate(steps):
+        x = x + h * (gradient(x) - np.sin(x)) + np.sqrt(2 * h * T) / (1 + x**2) * noise(l)
+        yield {"x": x}
+
+
+def full_matrix_path(x, steps, noise, first, T=T):
+    for l, h in enumerate(steps):
+        matrix = np.sqrt(2 * T) * np.cos(x)[:, None] * FULL_MATRIX
+        x = x + h * gradient(x) + np.sqrt(h) * matrix @ noise(l)
+        yield {"x": x}
+
+
+def underdamped_path(x, steps, noise, first, T=T):
+    """Euler-Maruyama for (x, p): unlike sghmc's, this x' uses the old p."""
+    p = np.sqrt(T) * first
+    for l, h in enumerate(steps):
+        _, normal = noise(l, pair=True)
+        old, p = p, p + h * (gradient(x) - F * p) + np.sqrt(2 * F * T * h) * normal
+        x = x + h * old
+        yield {"x": x, "p": p}
+
+
+# ---------------------------------------------------------------- the same, as `ito` takes them
+
+
+def number_ito(T):
+    return vr.ito(lambda x, gradient: gradient(x), lambda x: jnp.sqrt(2 * T))
+
+
+def value_ito(T):
+    return vr.ito(
+        lambda x, gradient: jax.tree.map(lambda g: 1.0 * g, gradient), lambda x: jnp.sqrt(2 * T)
+    )
+
+
+def diagonal_ito(T):
+    return vr.ito(
+        lambda x, gradient: jax.tree.map(lambda x, g: g - jnp.sin(x), x, gradient(x)),
+        lambda x: jax.tree.map(lambda x: jnp.sqrt(2 * T) / (1 + x**2), x),
+    )
+
+
+def full_matrix_ito(T):
+    def diffusion(x):
+        def apply(z):
+            values, unravel = ravel_pytree(z)
+            return unravel(jnp.sqrt(2 * T) * jnp.cos(flat(x)) * (FULL_MATRIX @ values))
+
+        return apply
+
+    return vr.ito(lambda x, gradient: gradient(x), diffusion)
+
+
+def underdamped_ito(T, call=True):
+    def drift(x, gradient):
+        params, p = x
+        g = gradient(params) if call else gradient
+        return p, jax.tree.map(lambda g, p: g - F * p, g, p)
+
+    def diffusion(x):
+        still, moving = (
+            jax.tree.map(lambda leaf, s=s: jnp.full_like(leaf, s), part)
+            for part, s in zip(x, (0.0, jnp.sqrt(2 * F * T)), strict=True)
+        )
+        return still, moving
+
+    def auxiliary(key, params):
+        return jax.tree.map(lambda z: jnp.sqrt(T) * z, normal_like(key, params))
+
+    return vr.ito(drift, diffusion, auxiliary)
+
+
+# ---------------------------------------------------------------- the table
+
+
+class Row(NamedTuple):
+    """An integrator of the library at a temperature, its path, and its own variables by name."""
+
+    make: Callable[[float], Any]
+    path: Callable
+    own: Callable[[Any], dict] = lambda dynamics: {}
+
+
+def word_row(word):
+    return Row(
+        lambda T: vr.splitting(word, F, T),
+        partial(splitting_path, word=word),
+        lambda dynamics: {"p": dynamics.momentum},
+    )
+
+
+WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "AOAB", "OABAO", "OAB", "BOBAO", "UBU", "BUB", "UB")
+momentum = dict(own=lambda dynamics: {"p": dynamics})
+
+TABLE: dict[str, dict[str, Row]] = {
+    "sgld": {"": Row(vr.sgld, sgld_path)},
+    "psgld": {
+        "": Row(partial(vr.psgld, 0.9, 0.05), psgld_path, lambda dynamics: {"v": dynamics}),
+        "memoryless": Row(
+            partial(vr.psgld, 0.0, 0.05),
+            partial(psgld_path, a=0.0),
+            lambda dynamics: {"v": dynamics},
+        ),
+    },
+    "sghmc": {"": Row(partial(vr.sghmc, F), sghmc_path, **momentum)},
+    "sgnht": {
+        "": Row(
+            partial(vr.sgnht, F),
+            sgnht_path,
+            lambda dynamics: {"p": dynamics.momentum, "z": dynamics.friction},
+        )
+    },
+    "splitting": {word: word_row(word) for word in WORDS},
+    "ito": {
+        "number": Row(number_ito, sgld_path),
+        "value": Row(value_ito, sgld_path),
+        "diagonal": Row(diagonal_ito, diagonal_path),
+        "matrix": Row(full_matrix_ito, full_matrix_path),
+        "auxiliary": Row(underdamped_ito, underdamped_path, **momentum),
+        "auxiliary-value": Row(partial(underdamped_ito, call=False), underdamped_path, **momentum),
+    },
+}
+ROWS = {f"{name}-{kind}".strip("-"): row for name, kinds in TABLE.items() for kind, row in kinds.items()}
+every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+with_momentum = {name: row for name, row in ROWS.items() if name in ("sghmc", "sgnht", "splitting-BAOAB")}
+
+
+def test_every_integrator_has_its_rows():
+    assert set(TABLE) == set(vr.INTEGRATORS)
+    for name, kinds in TABLE.items():
+        assert kinds
+        assert all(row.make(T).name == name for row in kinds.values())
+
+
+@pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
+@every_row
+def test_path(row, params):
+    """Positions and the integrator's own variables, step by step, 1e-12."""
+    integrator, begin = row.make(T), jax.random.key(5)
+    keys = [jax.random.key(100 + l) for l in range(len(STEP_SIZES) + 1)]
+
+    def noise(l, *tags, pair=False):
+        key = fold(keys[l], 0)
+        for tag in tags:
+            key = fold(key, tag)
+        drawn = normal_like(key, (params, params) if pair else params)
+        return [np.asarray(flat(part)) for part in drawn] if pair else np.asarray(flat(drawn))
+
+    first = np.asarray(flat(normal_like(begin, params)))
+    expected = list(row.path(np.asarray(flat(params)), STEP_SIZES, noise, first))
+    state = start(integrator, begin, params)
+    for l, h in enumerate(STEP_SIZES):
+        state = step(integrator, keys[l], state, h)
+        found = {"x": state.position} | row.own(state.dynamics)
+        assert found.keys() == expected[l].keys()
+        for name, value in expected[l].items():
+            np.testing.assert_allclose(
+                flat(found[name]), np.ravel(value), rtol=1e-12, atol=1e-12, err_msg=f"{name}, {l=}"
+            )
+        assert jax.tree.structure(state.position) == jax.tree.structure(params)
+    assert np.abs(expected[-1]["x"] - START).max() > 0.1, "the chain must have moved"
+    assert state.step == len(STEP_SIZES)
+
+
+@every_row
+def test_parameters_keep_their_dtype(row):
+    """Also where one leaf is float32 and another float64, and the step size is float64."""
+    params = TREE | {"bias": TREE["bias"].astype(jnp.float32)}
+    state = start(row.make(T), jax.random.key(0), params)
+    after = step(row.make(T), jax.random.key(1), state, 0.1)
+    kinds = [jax.tree.map(lambda leaf: leaf.dtype, s._replace(step=())) for s in (state, after)]
+    assert kinds[0] == kinds[1]
+    assert kinds[0].position == {"bias": jnp.float32, "weight": jnp.float64}
+
+
+# ---------------------------------------------------------------- temperature
+
+
+@every_row
+def test_temperature_zero_is_deterministic(row):
+    """The key does not matter, and the momentum starts at 0."""
+    paths = []
+    for seed in (1, 2):
+        state = start(row.make(0.0), jax.random.key(seed), TREE)
+        assert np.all(flat(row.own(state.dynamics).get("p", 0.0)) == 0)
+        for l, h in enumerate(STEP_SIZES):
+            state = step(row.make(0.0), jax.random.key(10 * seed + l), state, h)
+        paths.append(np.asarray(flat((state.position, state.dynamics))))
+    np.testing.assert_array_equal(*paths)
+    assert np.all(np.isfinite(paths[0]))
+
+
+@every_row
+def test_noise_grows_as_root_of_temperature(row):
+    state = start(row.make(0.0), jax.random.key(1), TREE)
+
+    def after(temperature):
+        moved = step(row.make(temperature), jax.random.key(2), state, 0.1)
+        return np.asarray(flat((moved.position, row.own(moved.dynamics).get("p", ()))))
+
+    noise = {temperature: after(temperature) - after(0.0) for temperature in (0.25, 1.0, 4.0)}
+    assert np.all(noise[1.0] != 0)
+    np.testing.assert_allclose(noise[0.25], noise[1.0] / 2, rtol=1e-10)
+    np.testing.assert_allclose(noise[4.0], noise[1.0] * 2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("row", with_momentum.values(), ids=with_momentum)
+def test_law_of_the_first_momentum(row):
+    """p_0 ~ N(0, T I): mean, variance, fourth moment and correlations, |z| < 4."""
+    keys = jax.random.split(jax.random.key(8), 20_000)
+    states = jax.vmap(lambda key: start(row.make(T), key, TREE))(keys)
+    p = np.asarray(jax.vmap(flat)(row.own(states.dynamics)["p"])) / np.sqrt(T)
+    n = len(p)
+    assert np.abs(p.mean(0)).max() < 4 / np.sqrt(n)
+    assert np.abs((p**2).mean(0) - 1).max() < 4 * np.sqrt(2 / n)
+    assert np.abs((p**4).mean(0) - 3).max() < 4 * np.sqrt(96 / n)
+    between = (p.T @ p / n)[np.triu_indices(DIMENSION, 1)]
+    assert np.abs(between).max() < 4 / np.sqrt(n)
+
+
+# ---------------------------------------------------------------- the flow U
+
+
+@pytest.mark.parametrize("kind", [jnp.float64, jnp.float32])
+@pytest.mark.parametrize("reach", np.geomspace(1e-6, 30, 16))  # f t
+def test_flow_u(reach, kind):
+    """Mean and 2 x 2 covariance of the exact flow, in both precisions.
+
+    The first step of the word UB is U alone: its B waits for the next one.
+    """
+    tolerance, t = (1e-11 if kind == jnp.float64 else 1e-4), reach / F
+    key, zeros, ones = jax.random.key(4), jnp.zeros(DIMENSION, kind), jnp.ones(DIMENSION, kind)
+    h = jnp.asarray(t, kind)
+    rest = start(vr.splitting("UB", F, 0.0), key, zeros)
+
+    def u(momentum, temperature):
+        state = rest._replace(dynamics=rest.dynamics._replace(momentum=momentum))
+        after = step(vr.splitting("UB", F, temperature), key, state, h)
+        return np.stack([after.position, after.dynamics.momentum]).astype(float)
+
+    mean = expm(t * np.array([[0, 1], [0, -F]]))[:, 1:]
+    np.testing.assert_allclose(u(ones, 0.0), mean * np.ones(DIMENSION), rtol=tolerance)
+
+    flow = fold(fold(key, 0), 1)
+    normals = np.stack([normal_like(fold(flow, tag), zeros) for tag in (0, 1)]).astype(float)
+    noise = u(zeros, T)
+    root = np.linalg.lstsq(normals.T, noise.T, rcond=None)[0].T
+    scale = np.sqrt(T * np.diag(u_covariance(t, F)))
+    np.testing.assert_allclose((root @ normals - noise) / scale[:, None], 0, atol=tolerance)
+    np.testing.assert_allclose(root @ root.T, T * u_covariance(t, F), rtol=tolerance)
+
+
+# ---------------------------------------------------------------- ito is the others
+
+
+@pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
+@pytest.mark.parametrize("make", [number_ito, value_ito], ids=["call", "value"])
+def test_ito_is_sgld(make, params):
+    """The same key gives the same noise, hence the same path."""
+    one, other = (start(i, jax.random.key(0), params) for i in (make(T), vr.sgld(T)))
+    for l, h in enumerate(STEP_SIZES):
+        one = step(make(T), jax.random.key(l), one, h)
+        other = step(vr.sgld(T), jax.random.key(l), other, h)
+    np.testing.assert_allclose(flat(one.position), flat(other.position), rtol=1e-12)
+
+
+def test_ito_checks_the_shape_of_its_drift():
+    state = start(vr.sgld(), jax.random.key(0), PARAMS["vector"])
+    with pytest.raises(ValueError) as error:
+        step(vr.ito(lambda x, gradient: gradient[:3], lambda x: 1.0), jax.random.key(0), state, 0.1)
+    assert str(error.value) == (
+        "ito: drift(x, gradient) must return a pytree like x, of shapes (8,); got (3,)."
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def gradients_per_step(word):
+    """By running the word many times: B that see the same position share a gradient."""
+    repeats, position, seen = 50, 0, set()
+    for letter in word * repeats:
+        position += letter in "AU"
+        if letter == "B":
+            seen.add(position)
+    return round(len(seen) / repeats)
+
+
+def test_words_with_one_gradient():
+    """Of all words up to six letters, those with all flows and one gradient are accepted."""
+    words = ["".join(w) for n in range(1, 7) for w in product("ABO", repeat=n)]
+    words += ["".join(w) for n in range(1, 7) for w in product("BU", repeat=n)]
+    accepted = 0
+    for word in words:
+        complete = set(word) in ({"A", "B", "O"}, {"B", "U"})
+        if complete and gradients_per_step(word) == 1:
+            vr.splitting(word, F)
+            accepted += 1
+        else:
+            with pytest.raises(ValueError, match="Words that work: BAOAB"):
+                vr.splitting(word, F)
+    assert accepted > 100
+
+
+def test_the_words_in_messages_work():
+    message = str(pytest.raises(ValueError, vr.splitting, "X", F).value)
+    words = message.split("Words that work: ")[1].rstrip(".").split(", ")
+    assert len(words) >= 5
+    assert all(vr.splitting(word, F).word == word for word in words)
+
+
+KNOWN = "Words that work: BAOAB, ABOBA, OBABO, BAOA, UBU."
+MESSAGES = {
+    "two gradients": (
+        lambda: vr.splitting("BABAO", 1.0),
+        "splitting(word='BABAO'): this word needs 2 gradients per step, because its B see 2 "
+        f"positions; only one gradient per step is offered. {KNOWN}",
+    ),
+    "three gradients": (
+        lambda: vr.splitting("BABABOA", 1.0),
+        "splitting(word='BABABOA'): this word needs 3 gradients per step, because its B see 3 "
+        f"positions; only one gradient per step is offered. {KNOWN}",
+    ),
+    "unknown letter": (
+        lambda: vr.splitting("BAXAB", 1.0),
+        f"splitting(word='BAXAB'): a word consists of A, B, O and U. {KNOWN}",
+    ),
+    "small letters": (
+        lambda: vr.splitting("baoab", 1.0),
+        f"splitting(word='baoab'): a word consists of A, B, O and U. {KNOWN}",
+    ),
+    "empty": (
+        lambda: vr.splitting("", 1.0),
+        f"splitting(word=''): a word consists of A, B, O and U. {KNOWN}",
+    ),
+    "no O": (lambda: vr.splitting("BAB", 1.0), f"splitting(word='BAB'): O is missing. {KNOWN}"),
+    "only B": (
+        lambda: vr.splitting("B", 1.0),
+        f"splitting(word='B'): A and O is missing. {KNOWN}",
+    ),
+    "only U": (lambda: vr.splitting("UU", 1.0), f"splitting(word='UU'): B is missing. {KNOWN}"),
+    "U beside O": (
+        lambda: vr.splitting("OUBUO", 1.0),
+        "splitting(word='OUBUO'): U is A and O together, so it cannot stand beside them. " + KNOWN,
+    ),
+    "splitting friction": (
+        lambda: vr.splitting("BAOAB", 0.0),
+        "splitting(friction=0.0): friction must be positive.",
+    ),
+    "sghmc friction": (lambda: vr.sghmc(-1.0), "sghmc(friction=-1.0): friction must be positive."),
+    "sgnht friction": (
+        lambda: vr.sgnht(float("nan")),
+        "sgnht(friction=nan): friction must be a finite number.",
+    ),
+    "sghmc infinite": (
+        lambda: vr.sghmc(float("inf")),
+        "sghmc(friction=inf): friction must be a finite number.",
+    ),
+    "sgld temperature": (
+        lambda: vr.sgld(-0.5),
+        "sgld(temperature=-0.5): temperature must be 0 or more.",
+    ),
+    "sgld NaN": (
+        lambda: vr.sgld(float("nan")),
+        "sgld(temperature=nan): temperature must be a finite number.",
+    ),
+    "psgld temperature": (
+        lambda: vr.psgld(temperature=-1.0),
+        "psgld(temperature=-1.0): temperature must be 0 or more.",
+    ),
+    "sghmc temperature": (
+        lambda: vr.sghmc(1.0, -1.0),
+        "sghmc(temperature=-1.0): temperature must be 0 or more.",
+    ),
+    "sgnht temperature": (
+        lambda: vr.sgnht(1.0, -1.0),
+        "sgnht(temperature=-1.0): temperature must be 0 or more.",
+    ),
+    "splitting temperature": (
+        lambda: vr.splitting("UBU", 1.0, -1.0),
+        "splitting(temperature=-1.0): temperature must be 0 or more.",
+    ),
+    "psgld decay": (
+        lambda: vr.psgld(decay=1.0),
+        "psgld(decay=1.0): decay must be at least 0 and below 1.",
+    ),
+    "psgld eps": (lambda: vr.psgld(eps=0.0), "psgld(eps=0.0): eps must be positive."),
+    "ito drift": (
+        lambda: vr.ito(1.0, lambda x: 1.0),
+        "ito(drift=1.0): drift must be a function of x.",
+    ),
+    "ito diffusion": (
+        lambda: vr.ito(lambda x, gradient: gradient(x), 2.0),
+        "ito(diffusion=2.0): diffusion must be a function of x.",
+    ),
+    "ito auxiliary": (
+        lambda: vr.ito(lambda x, gradient: gradient(x), lambda x: 1.0, 3),
+        "ito(auxiliary=3): auxiliary must be a function of (key, params), or None.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), MESSAGES.values(), ids=MESSAGES)
+def test_messages(call, message):
+    with pytest.raises(ValueError) as error:
+        call()
+    assert str(error.value) == message
+
+
+# ---------------------------------------------------------------- one gradient per step
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["calls"])
+@dataclass(frozen=True)
+class Ascent:
+    """Somebody's own integrator, which asks for the gradient `calls` times."""
+
+    name: ClassVar[str] = "ascent"
+    calls: int
+
+    def init(self, key, params):
+        return ()
+
+    def step(self, key, position, dynamics, gradient, step_size, size):
+        for _ in range(self.calls):
+            position = jax.tree.map(lambda x, g: x + step_size * g, position, gradient(position))
+        return position, dynamics
+
+
+def sample_with(integrator):
+    return vr.sample(
+        0,
+        POSTERIOR,
+        BATCH.items,
+        PARAMS["vector"],
+        estimator=vr.full(),
+        integrator=integrator,
+        step_size=0.01,
+        batch_size=SIZE,
+        num_steps=3,
+        num_chains=2,
+        progress=False,
+    )
+
+
+@pytest.mark.parametrize("calls", [0, 2])
+def test_one_gradient_per_step(calls):
+    message = (
+        "ascent: an integrator calls gradient(x) exactly once per step; this one called it "
+        f"{calls} times."
+    )
+    state = start(Ascent(calls), jax.random.key(0), TREE)
+    with pytest.raises(ValueError) as error:
+        step(Ascent(calls), jax.random.key(0), state, 0.1)
+    assert str(error.value) == message
+    with pytest.raises(ValueError) as error:
+        sample_with(Ascent(calls))
+    assert str(error.value) == message
+
+
+def test_an_integrator_of_ones_own():
+    x = START
+    for _ in range(3):
+        x = x + 0.01 * gradient(x)
+    draws = sample_with(Ascent(1)).draws
+    np.testing.assert_allclose(draws[:, -1], np.stack([x, x]), rtol=1e-12)

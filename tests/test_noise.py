@@ -1,0 +1,366 @@
+"""`noise.py`: the hash by known answers, the laws by proof on the words, then by draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from jax.extend.random import threefry_2x32
+
+from vrsgmcmc import noise
+from vrsgmcmc.noise import fold, integers, normal_like, threefry, words
+
+KEY = jax.random.key(20)
+STEPS = 2**31  # magnitudes, of a radius or of an angle
+
+
+def uint32(values) -> jax.Array:
+    return jnp.asarray(np.asarray(values, np.int64).astype(np.uint32))
+
+
+def pairs(*blocks) -> set[tuple[int, ...]]:
+    """The rows of some words, scalars repeated, as a set."""
+    return set(zip(*(np.ravel(b).tolist() for b in np.broadcast_arrays(*blocks)), strict=True))
+
+
+# --- the hash and the keys -----------------------------------------------------------------------
+
+ANSWERS = [  # Random123, kat_vectors, "threefry 2x32 20": counter, key, output
+    ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
+    ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), ANSWERS)
+@pytest.mark.parametrize("x64", [True, False])
+def test_threefry_known_answers(counter, key, answer, x64):
+    with jax.enable_x64(x64):
+        assert tuple(map(int, threefry(*key, *counter))) == answer
+
+
+def test_threefry_is_the_one_of_jax():
+    c = jax.random.bits(jax.random.key(1), (2, 500), jnp.uint32)
+    k0, k1 = words(KEY)
+    theirs = threefry_2x32(jnp.stack([k0, k1]), c.reshape(-1))
+    np.testing.assert_array_equal(jnp.concatenate(threefry(k0, k1, c[0], c[1])), theirs)
+
+
+def test_words():
+    assert tuple(map(int, words(jax.random.key(7 + (3 << 32))))) == (3, 7)
+    rbg = [tuple(map(int, words(jax.random.key(s, impl="rbg")))) for s in range(20)]
+    assert len(set(rbg)) == 20
+    batch = jax.random.split(jax.random.key(0, impl="rbg"), 3)
+    np.testing.assert_array_equal(words(batch)[1], jax.vmap(words)(batch)[1])
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_other_keys_serve_every_use(impl):
+    key = jax.random.key(5, impl=impl)
+    assert jax.random.key_impl(fold(key, 1)) == "threefry2x32"
+    assert np.isfinite(normal_like(key, jnp.zeros(300, jnp.float32))).all()
+    assert set(integers(key, 2, (50,)).tolist()) == {0, 1}
+
+
+def test_fold():
+    tags = jnp.array([0, 1, -1, 2**31 - 1], jnp.int32)
+    many = fold(KEY, tags)
+    for i, tag in enumerate(tags.tolist()):
+        for one in (fold(KEY, tag), jax.jit(fold)(KEY, tags[i])):
+            assert tuple(map(int, words(one))) == tuple(map(int, words(many[i])))
+    assert len(pairs(*words(many)) | pairs(*words(fold(KEY, tags, 0)))) == 8
+    assert jnp.all(words(fold(KEY, 3, tags))[0] == words(jax.vmap(lambda t: fold(KEY, 3, t))(tags))[0])
+    for wrong in ((), (1, 2, 3)):
+        with pytest.raises(TypeError, match=f"one or two integer tags; got {len(wrong)} tags"):
+            fold(KEY, *wrong)
+
+
+def test_no_pair_of_key_and_counter_is_used_twice(monkeypatch):
+    """Records what each use of one key asks of the hash: the requests are disjoint."""
+    requests = []
+
+    def record(*block):
+        requests[-1].append(block)
+        return threefry(*block)
+
+    def uses():
+        small, large = jnp.zeros(9, jnp.float32), jnp.zeros(300, jnp.float32)
+        yield lambda: fold(KEY, jnp.arange(-500, 500))
+        yield lambda: [fold(KEY, jnp.arange(-20, 20), tag) for tag in range(-20, 20)]
+        for number in range(3):  # one leaf at a time: leaves differ
+            tree = [jnp.zeros(0)] * number + [large if number == 2 else small]
+            yield lambda tree=tree: normal_like(KEY, tree)
+        yield lambda: normal_like(KEY, [jnp.zeros(0)] * 3 + [jnp.zeros(200)])
+        for stream in (0, 1, -1):
+            yield lambda stream=stream: integers(KEY, 3 * 2**29, (300,), stream)
+
+    monkeypatch.setattr(noise, "threefry", record)
+    with jax.disable_jit():
+        for use in uses():
+            requests.append([])
+            use()
+    sets = [set().union(*(pairs(*block) for block in use)) for use in requests]
+    assert min(map(len, sets)) >= 5
+    assert len(requests[-1]) > 2, "the last use is meant to redraw"
+    assert len(set().union(*sets)) == sum(map(len, sets))
+
+
+# --- the normals, proved on their words ----------------------------------------------------------
+
+
+def magnitudes() -> np.ndarray:
+    """The 1000 smallest and largest of the 2^31, and a dense grid: even, and towards both ends."""
+    log = np.geomspace(1, STEPS - 1, 200_001).astype(np.int64)
+    even = np.linspace(0, STEPS - 1, 200_001).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(1000), log, even, *(STEPS - 1 - x for x in (np.arange(1000), log))]))
+
+
+def exact(magnitude: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Radius and sine in float64, from the nearer end of the unit interval."""
+    p, rest = (magnitude + 0.5) / STEPS, (STEPS - 1 - magnitude + 0.5) / STEPS
+    return np.sqrt(-2 * np.where(p < 0.5, np.log(p), np.log1p(-rest))), np.sin(np.pi / 2 * p)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_radius_and_sine_are_accurate_and_monotone(compiled):
+    m = magnitudes()
+    for function, truth, sign in zip((noise.radius, noise.quarter_sine), exact(m), (-1, 1), strict=True):
+        value = (jax.jit(function) if compiled else function)(uint32(m))
+        assert value.dtype == jnp.float32
+        value = np.asarray(value, np.float64)
+        np.testing.assert_allclose(value, truth, rtol=4e-7)
+        assert np.all(value > 0)
+        assert np.all(sign * np.diff(value) >= -4e-7 * value[1:])
+
+
+def test_normal32_is_its_formula_and_symmetric():
+    x0, x1 = jax.random.bits(jax.random.key(2), (2, 100_000), jnp.uint32)
+    m0, m1 = (np.asarray(x, np.int64) >> 1 for x in (x0, x1))
+    signs = [1 - 2 * (np.asarray(x, np.int64) & 1) for x in (x0, x1)]
+    angles = m1, STEPS - 1 - m1
+    for i in (0, 1):
+        z = noise.normal32(x0, x1, bool(i))
+        truth = signs[i] * exact(m0)[0] * exact(angles[i])[1]
+        np.testing.assert_allclose(z, truth, rtol=1e-6)
+        mirrored = noise.normal32(x0 ^ uint32(1 - i), x1 ^ uint32(i), bool(i))
+        np.testing.assert_array_equal(mirrored, -z)
+
+
+def test_tails_of_the_law():
+    """P(|z| > c) over all words: the mean over angles of the share of radii above c / sin.
+
+    The radius falls in the magnitude, so bisection counts how many of the 2^31 lie above.
+    """
+    angles = np.pi / 2 * (np.arange(512) + 0.5) / 512
+    above = jax.jit(lambda m, limit: noise.radius(m).astype(jnp.float64) > limit)
+    for c in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0):
+        limit = jnp.asarray(c / np.sin(angles))
+        low, high = np.zeros(512, np.int64), np.full(512, STEPS)
+        while np.any(low < high):
+            middle = (low + high) // 2
+            is_above = np.asarray(above(uint32(np.minimum(middle, STEPS - 1)), limit)) & (low < high)
+            low, high = np.where(is_above, middle + 1, low), np.where(is_above, high, np.minimum(middle, high))
+        share = np.mean(low / STEPS)
+        assert share == pytest.approx(2 * scipy.stats.norm.sf(c), rel=3e-5, abs=1 / STEPS), c
+
+
+def test_normal64_is_its_formula():
+    m = magnitudes()
+    for low in (0, 0xFFFFFFFF, 0x9E3779B9):
+        tail = (m + (low + 0.5) / 2**32) / 2**32
+        for sign in (0, 1):
+            z = noise.normal64(uint32(2 * m + sign), uint32(np.full_like(m, low)))
+            truth = (2 * sign - 1) * scipy.special.ndtri(tail)
+            np.testing.assert_allclose(z, -truth if False else truth * 1.0, rtol=1e-13, atol=1e-15)
+
+
+# --- the normals, drawn --------------------------------------------------------------------------
+
+DRAWS = {
+    "pairs": lambda: normal_like(KEY, jnp.zeros(2**20, jnp.float32)),
+    "elements": lambda: jax.vmap(lambda k: normal_like(k, jnp.zeros(64, jnp.float32)))(
+        fold(KEY, jnp.arange(2**14))
+    ),
+    "double": lambda: normal_like(KEY, jnp.zeros(2**18)),
+    "scalars": lambda: jax.vmap(lambda k: normal_like(k, jnp.float32(0)))(fold(KEY, jnp.arange(2**18))),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_normal(name):
+    z = np.asarray(DRAWS[name](), np.float64).reshape(-1)
+    for power, (mean, variance) in enumerate(((0, 1), (1, 2), (0, 15), (3, 96)), start=1):
+        assert abs(np.mean(z**power) - mean) < 4 * np.sqrt(variance / z.size), power
+    assert scipy.stats.kstest(z, "norm").pvalue > 0.01
+
+
+def test_draws_are_independent():
+    """Neighbours, partners of a pair, leaves, keys: no correlation of values nor of squares."""
+    n = 2**16
+    like = jnp.zeros(n, jnp.float32)
+    a, b = (np.asarray(z, np.float64) for z in normal_like(KEY, [like, like]))
+    c = np.asarray(normal_like(fold(KEY, 1), like), np.float64)
+    partners = [(z[0::2], z[1::2]) for z in (a, b, c)]
+    lags = [(a[lag:], a[:-lag]) for lag in (1, 2, noise.ROW, 2 * noise.ROW)]
+    for x, y in [(a, b), (a, c), (b, c), *partners, *lags]:
+        for power in (1, 2):
+            assert abs(np.corrcoef(x**power, y**power)[0, 1]) < 4 / np.sqrt(x.size)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])
+def test_shapes_and_dtypes(dtype):
+    shapes = [(), (0,), (1,), (3, 0), (127,), (128,), (257,), (7, 11, 5), (2, 129)]
+    tree = {str(i): jnp.ones(shape, dtype) for i, shape in enumerate(shapes)}
+    z = normal_like(KEY, tree)
+    assert jax.tree.map(lambda a: (a.shape, a.dtype), z) == jax.tree.map(lambda a: (a.shape, a.dtype), tree)
+    flat = np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in jax.tree.leaves(z)])
+    assert np.isfinite(flat).all()
+    if jnp.finfo(dtype).bits >= 32:
+        assert len(set(flat.tolist())) == flat.size
+    for name, leaf in jax.jit(normal_like)(KEY, tree).items():
+        np.testing.assert_allclose(leaf, z[name], rtol=4 * float(jnp.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_both_programs_draw_the_same_values(dtype):
+    small, large = (normal_like(KEY, jnp.zeros(n, dtype)) for n in (noise.ROW - 1, 1001))
+    np.testing.assert_allclose(small, large[: noise.ROW - 1], rtol=1e-6)
+
+
+def test_vmap_over_keys_draws_the_same_and_stores():
+    keys, like = fold(KEY, jnp.arange(3)), jnp.zeros(301, jnp.float32)
+    draw = jax.jit(jax.vmap(lambda key: normal_like(key, like)))
+    for key, z in zip(keys, draw(keys), strict=True):
+        np.testing.assert_allclose(z, normal_like(key, like), rtol=1e-6)
+    # The branch that keeps XLA from repeating the draw has not become a select.
+    assert "stablehlo.case" in draw.lower(keys).as_text()
+
+
+def test_leaves_must_be_real_floats():
+    with pytest.raises(TypeError, match="leaf 1 has dtype int32; take it out of the parameters"):
+        normal_like(KEY, [jnp.zeros(2), jnp.zeros(2, jnp.int32)])
+
+
+# --- the integers --------------------------------------------------------------------------------
+
+
+def test_every_value_keeps_the_same_number_of_words():
+    """All words of 8 bits under all bounds, and all of 16 under some: enumeration."""
+    for bits, bounds in ((8, range(1, 256)), (16, (3, 10, 255, 641, 40_000, 65_535))):
+        x = jnp.arange(2**bits, dtype=jnp.uint32)
+        accept = jax.jit(lambda n, x=x, bits=bits: (noise.multiply(x, n, bits)[0], noise.rejected(x, n, bits)))
+        for bound in bounds:
+            value, bad = map(np.asarray, accept(jnp.uint32(bound)))
+            counts = np.bincount(value[~bad], minlength=bound)
+            np.testing.assert_array_equal(counts, np.full(bound, 2**bits // bound))
+
+
+@pytest.mark.parametrize("bound", [3, 10, 768, 60_000, 2**16 + 1, 3 * 2**29, 2**31 - 1, 2**31])
+def test_words_of_32_bits_at_every_border(bound):
+    """With exact integers: value v keeps the words [first, last]; the code agrees at both borders."""
+    excess, full = 2**32 % bound, 2**32
+    for v in {0, 1, bound // 3, bound // 2, bound - 1}:
+        first = -(-(v * full + excess) // bound)
+        last = -(-(v + 1) * full // bound) - 1
+        assert last - first + 1 == full // bound
+        around = [x for x in (first - 1, first, first + 1, last - 1, last, last + 1) if 0 <= x < full]
+        x, n = uint32(around), uint32(bound)
+        kept = np.asarray(~noise.rejected(x, n)) & (np.asarray(noise.multiply(x, n)[0]) == v)
+        assert kept.tolist() == [first <= word <= last for word in around]
+
+
+def test_multiply_is_exact():
+    edges = [0, 1, 2, 0xFFFF, 0x10000, 0x10001, 2**31 - 1, 2**31, 2**32 - 1]
+    a = edges + np.random.default_rng(0).integers(0, 2**32, 1000).tolist()
+    b = edges[::-1] + np.random.default_rng(1).integers(0, 2**32, 1000).tolist()
+    high, low = noise.multiply(uint32(a), uint32(b))
+    assert [int(h) << 32 | int(l) for h, l in zip(high, low, strict=True)] == [x * y for x, y in zip(a, b, strict=True)]
+
+
+def by_hand(key, bounds: list[int], stream: int) -> list[int]:
+    """`integers` in Python: one element, one attempt at a time."""
+    k0, k1 = map(int, words(key))
+    values = []
+    for element, bound in enumerate(bounds):
+        attempt = 0
+        while True:
+            product = bound * int(threefry(k0 ^ noise.INTEGERS ^ attempt, k1, stream, element)[0])
+            attempt += 1
+            if product % 2**32 >= 2**32 % bound:
+                values.append(product >> 32)
+                break
+    return values
+
+
+def test_integers_against_rejection_by_hand():
+    bound = 3 * 2**29  # one word in four is rejected
+    drawn = integers(KEY, bound, (10, 6), stream=-3)
+    assert drawn.dtype == jnp.int32
+    assert drawn.reshape(-1).tolist() == by_hand(KEY, [bound] * 60, -3)
+    bounds = [1, 2, 3, 7, 2**31 - 1, 3 * 2**29, 2**30 + 1, 100] * 4
+    for dtype in (jnp.int32, jnp.uint32):
+        many = integers(KEY, jnp.asarray(bounds, dtype), (32,), stream=2)
+        assert many.tolist() == by_hand(KEY, bounds, 2)
+
+
+def test_integers_are_the_same_compiled_and_in_parallel():
+    keys = fold(KEY, jnp.arange(4))
+    draw = lambda key, stream: integers(key, 3 * 2**29, (50,), stream)  # noqa: E731
+    one_by_one = jnp.stack([draw(key, 5) for key in keys])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(draw, (0, None)))(keys, jnp.int32(5)), one_by_one)
+    assert not jnp.any(jnp.all(one_by_one == draw(KEY, 5)[None, :], axis=1))
+    assert jnp.mean(draw(KEY, 5) == draw(KEY, 6)) < 0.1
+
+
+@pytest.mark.parametrize("bound", [1, 2, 6, 97, 768])
+def test_integers_are_uniform(bound):
+    drawn = np.asarray(integers(KEY, bound, (100_000,), stream=bound))
+    counts = np.bincount(drawn, minlength=bound)
+    assert counts.size == bound
+    if bound > 1:
+        assert scipy.stats.chisquare(counts).pvalue > 0.01
+        table = scipy.stats.contingency.crosstab(drawn[0::2] % 6, drawn[1::2] % 6).count
+        assert scipy.stats.chi2_contingency(table).pvalue > 0.01
+
+
+def test_shapes_of_integers():
+    assert integers(KEY, 5, ()).shape == ()
+    assert integers(KEY, 5, (0, 3)).shape == (0, 3)
+    assert integers(KEY, jnp.int32(5), (4,)).tolist() == integers(KEY, 5, (4,)).tolist()
+    assert int(integers(KEY, 2**31, (1000,)).min()) >= 0
+    assert integers(KEY, jnp.array([0, -1], jnp.int32), (2,)).tolist() == [0, 0]
+    for wrong in (0, -3, 2**31 + 1):
+        with pytest.raises(ValueError, match=f"between 1 and 2..31; got {wrong}"):
+            integers(KEY, wrong, (2,))
+    with pytest.raises(ValueError, match=r"number or have shape \(2, 3\); got \(3,\)"):
+        integers(KEY, jnp.ones(3, jnp.int32), (2, 3))
+
+
+# --- everywhere ----------------------------------------------------------------------------------
+
+
+def test_the_same_without_float64():
+    like = [np.zeros(9, np.float32), np.zeros(300, np.float32)]
+    bounds = np.array([3, 3 * 2**29, 2**31 - 1], np.int32)
+
+    def everything():
+        tree = [jnp.asarray(leaf) for leaf in like]
+        whole = [*words(fold(KEY, 1, -1)), integers(KEY, jnp.asarray(bounds), (3,)), integers(KEY, 9, (9,))]
+        return jax.tree.map(np.asarray, (whole, normal_like(KEY, tree)))
+
+    (whole, real), _ = everything(), None
+    with jax.enable_x64(False):
+        whole_off, real_off = everything()
+    jax.tree.map(np.testing.assert_array_equal, whole, whole_off)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), real, real_off)
+
+
+def test_one_key_may_serve_every_use():
+    """The key-reuse checker, on in these tests, sees nothing consumed."""
+
+    @jax.jit
+    def all_of_them(key, step):
+        x = normal_like(key, jnp.zeros(200, jnp.float32))
+        return x.sum() + integers(key, 7, ()).sum() + normal_like(fold(key, step), jnp.zeros(2)).sum()
+
+    assert np.isfinite(all_of_them(KEY, 3)) and np.isfinite(all_of_them(KEY, 4))
