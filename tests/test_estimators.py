@@ -22,8 +22,7 @@ from vrsgmcmc.order import ORDERS, blocks, draw
 
 # ---------------------------------------------------------------- the model
 
-KEYS = jax.random.split(jax.random.key(7), 8)
-LOCK, STEP = jax.random.key(1), jax.random.key(2)
+START_KEY, FIRST_LOCK, LOCK, OTHER_LOCK, STEP, OTHER_STEP, PAST = range(7)  # seeds
 SIZES = [(5, 2, 3), (6, 2, 4)]  # N, n2, n1
 
 
@@ -80,8 +79,11 @@ def gradients(posterior, x, data, lock):
     """The gradient of every datum's log-likelihood at the flat point x: (y - sigmoid(z)) (1, f)."""
     features, labels = np.asarray(data["features"]), np.asarray(data["label"])
     if posterior.augment is not None:
-        keys = [jax.random.fold_in(lock, i) for i in range(len(labels))]
-        features = np.asarray(jax.vmap(lambda k, d: masked(stretch(k, d)))(jnp.stack(keys), data))
+
+        def seen(i, item):
+            return masked(stretch(jax.random.fold_in(lock, i), item))
+
+        features = np.asarray(jax.vmap(seen)(jnp.arange(len(labels)), data))
     features = np.column_stack([np.ones(len(labels)), features])
     return (labels - 1 / (1 + np.exp(-features @ x)))[:, None] * features
 
@@ -144,8 +146,9 @@ def make_kernel(posterior, estimator, size, count=2, integrator=None):
 
 def first_refresh(kernel, data, position=START):
     """Just started and refreshed, on the first data where the anchor does not see them all."""
-    state = kernel.init(KEYS[0], position)
-    return kernel.refresh(KEYS[1], state, take(data, jnp.arange(kernel.anchor_size or 1)))
+    state = kernel.init(jax.random.key(START_KEY), position)
+    anchor = take(data, jnp.arange(kernel.anchor_size or 1))
+    return kernel.refresh(jax.random.key(FIRST_LOCK), state, anchor)
 
 
 def test_every_estimator_has_a_row():
@@ -165,7 +168,7 @@ def tuples(size, count):
 def sweep(order, directions):
     def positions(size, count):
         steps = jnp.arange(directions * blocks(size, count))
-        drawn = jax.vmap(lambda step: draw(order, STEP, step, size, count))(steps)
+        drawn = jax.vmap(lambda step: draw(order, jax.random.key(PAST), step, size, count))(steps)
         return [(np.asarray(block) + np.arange(size)[:, None]) % size for block in drawn]
 
     return positions
@@ -209,26 +212,27 @@ def enumerate_estimates(posterior, estimator, size, count):
     batches = everything if estimator.name == "full" else tuples(size, count)
 
     @jax.jit
-    def run(anchors, batches):
+    def run(anchors, batches, lock, step):
         state = first_refresh(kernel, data)
         for l in range(2):
-            index = (jnp.arange(batches.shape[1]) + l) % size
-            state, _ = kernel.step(KEYS[2 + l], state, take(data, index), 0.1)
+            past = take(data, (jnp.arange(batches.shape[1]) + l) % size)
+            state, _ = kernel.step(jax.random.key(PAST + l), state, past, 0.1)
 
         def one(anchor, batch):
             old = (
-                state if kernel.period is None else kernel.refresh(LOCK, state, take(data, anchor))
+                state if kernel.period is None else kernel.refresh(lock, state, take(data, anchor))
             )
-            _, info = kernel.step(STEP, old._replace(position=HERE), take(data, batch), 0.1)
+            _, info = kernel.step(step, old._replace(position=HERE), take(data, batch), 0.1)
             return ravel_pytree(info.gradient)[0], old.memory
 
         return jax.vmap(jax.vmap(one, (None, 0), (0, None)), (0, None))(anchors, batches)
 
-    estimates, memories = run(jnp.asarray(anchors), jnp.asarray(batches))
+    lock, step = jax.random.key(LOCK), jax.random.key(STEP)
+    estimates, memories = run(jnp.asarray(anchors), jnp.asarray(batches), lock, step)
     memory = jax.tree.map(lambda leaf: leaf[0], memories)
-    lock = LOCK if estimator.name in LOCKED else fold(STEP, 1)
 
     def at(x):
+        lock = jax.random.key(LOCK) if estimator.name in LOCKED else fold(jax.random.key(STEP), 1)
         return gradients(posterior, flat(x), data, lock)
 
     stored = ROWS[estimator.name].stored(memory, at)
@@ -300,22 +304,26 @@ def test_the_noise_is_the_theory_s(posterior, estimator, size, count):
 # ---------------------------------------------------------------- at the anchor, under a lock
 
 
-def estimates_at_the_anchor(posterior, estimator, key=STEP, lock=LOCK):
+def estimates_at_the_anchor(posterior, estimator, step=STEP, lock=LOCK):
     """The estimates on all pairs of data right after a refresh, and the anchor's own gradient."""
-    size, count, n1 = SIZES[0]
+    size, count, _ = SIZES[0]
     data, kernel = make_data(size), make_kernel(posterior, estimator, size, count)
     anchor = np.arange(size)[-estimator.anchor(size) :]
-    batches = tuples(size, size)[:1] if estimator.name == "full" else tuples(size, count)
-    batches = np.arange(size)[None] if estimator.name == "full" else batches
+    batches = np.arange(size)[None] if estimator.name == "full" else tuples(size, count)
 
     @jax.jit
-    def run(batches):
-        state = kernel.refresh(lock, kernel.init(KEYS[0], CENTER), take(data, anchor))
-        step = lambda batch: kernel.step(key, state, take(data, batch), 0.1)[1].gradient
-        return jax.vmap(lambda batch: ravel_pytree(step(batch))[0])(batches)
+    def run(batches, lock, step):
+        state = kernel.init(jax.random.key(START_KEY), CENTER)
+        state = kernel.refresh(lock, state, take(data, anchor))
 
-    old = size * gradients(posterior, flat(CENTER), data, lock)[anchor].mean(0)
-    return np.asarray(run(jnp.asarray(batches))), old + prior_gradient(flat(CENTER))
+        def one(batch):
+            return ravel_pytree(kernel.step(step, state, take(data, batch), 0.1)[1].gradient)[0]
+
+        return jax.vmap(one)(batches)
+
+    estimates = run(jnp.asarray(batches), jax.random.key(lock), jax.random.key(step))
+    old = size * gradients(posterior, flat(CENTER), data, jax.random.key(lock))[anchor].mean(0)
+    return np.asarray(estimates), old + prior_gradient(flat(CENTER))
 
 
 @pytest.mark.parametrize("estimator", estimators(3, anchored=True), ids=show)
@@ -342,8 +350,8 @@ def test_saga_sees_fresh_augmentations():
 def test_the_lock_is_the_refresh_s_or_the_step_s(estimator):
     """Another lock gives other data. Who keeps a lock does not look at the step's."""
     first, _ = estimates_at_the_anchor(AUGMENTED, estimator)
-    other_step, _ = estimates_at_the_anchor(AUGMENTED, estimator, key=KEYS[5])
-    other_lock, _ = estimates_at_the_anchor(AUGMENTED, estimator, lock=KEYS[6])
+    other_step, _ = estimates_at_the_anchor(AUGMENTED, estimator, step=OTHER_STEP)
+    other_lock, _ = estimates_at_the_anchor(AUGMENTED, estimator, lock=OTHER_LOCK)
     locked, anchored = estimator.name in LOCKED, estimator.anchor(5) > 0
     assert (abs(other_step - first).max() == 0) == locked
     assert (abs(other_lock - first).max() == 0) == (not anchored)

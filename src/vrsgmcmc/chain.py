@@ -32,7 +32,6 @@ from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Posteri
 
 LONGEST_CHUNK = 2**16  # units
 LONGEST_BLOCK = 32  # steps whose keys and indices are drawn at once
-NOISE, BATCH, ANCHOR, LOCK, START, DYNAMICS = range(6)  # what a chain's key is folded with
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,21 @@ class Program:
     @property
     def block(self) -> int:
         return min(self.cycle, LONGEST_BLOCK)
+
+
+class Roots(NamedTuple):
+    """The keys of one chain, one for each use. Step l, or cycle c, folds its number into them."""
+
+    noise: PRNGKey
+    batch: PRNGKey
+    anchor: PRNGKey
+    lock: PRNGKey
+    start: PRNGKey
+    dynamics: PRNGKey
+
+
+def roots(key: PRNGKey) -> Roots:
+    return Roots(*(fold(key, use) for use in range(len(Roots._fields))))
 
 
 class Setting(NamedTuple):
@@ -109,7 +123,7 @@ def bind(program: Program, setting: Setting) -> Kernel:
     )
 
 
-def begin(program: Program, setting: Setting, key: PRNGKey, state: State) -> Carry:
+def begin(program: Program, setting: Setting, state: State) -> Carry:
     """The first carry of one chain."""
     estimator = setting.estimator
     partial = ()
@@ -149,7 +163,7 @@ def collect_parts(
     return lax.fori_loop(start, stop, one_part, partial)
 
 
-def blank(program: Program, setting: Setting, key: PRNGKey, state: State) -> Any:
+def blank(program: Program, setting: Setting, state: State) -> Any:
     """What the one refresh of an estimator that has just one begins with."""
     assert isinstance(setting.estimator, Anchored)
     return setting.estimator.blank(state.memory)
@@ -158,19 +172,18 @@ def blank(program: Program, setting: Setting, key: PRNGKey, state: State) -> Any
 def collect_once(
     program: Program,
     setting: Setting,
-    key: PRNGKey,
+    roots: Roots,
     state: State,
     partial: Any,
     start: Int[Array, ""],
     stop: Int[Array, ""],
 ) -> Any:
     """Parts [start, stop) of that refresh."""
-    lock = fold(fold(key, LOCK), 0)
-    return collect_parts(program, setting, lock, None, state, partial, start, stop)
+    return collect_parts(program, setting, fold(roots.lock, 0), None, state, partial, start, stop)
 
 
-def renew_once(program: Program, setting: Setting, key: PRNGKey, state: State, partial: Any):
-    return bind(program, setting).renew(fold(fold(key, LOCK), 0), state, partial)
+def renew_once(program: Program, setting: Setting, roots: Roots, state: State, partial: Any):
+    return bind(program, setting).renew(fold(roots.lock, 0), state, partial)
 
 
 def finish(program: Program, setting: Setting, carry: Carry) -> tuple[State, tuple]:
@@ -181,7 +194,7 @@ def finish(program: Program, setting: Setting, carry: Carry) -> tuple[State, tup
 def advance(
     program: Program,
     setting: Setting,
-    key: PRNGKey,
+    roots: Roots,
     step_sizes: Float[Array, " H"],
     carry: Carry,
     span: Span,
@@ -189,8 +202,6 @@ def advance(
 ) -> tuple[Carry, PyTree, Bool[Array, ""], Trouble]:
     """One chunk of one chain: the carry, the draws, whether all is finite, and where it was not."""
     kernel = bind(program, setting)
-    roots = [fold(key, purpose) for purpose in (NOISE, BATCH, ANCHOR, LOCK)]
-    noise_root, batch_root, anchor_root, lock_root = roots
     m, parts, block = program.cycle, program.parts, program.block
     full = setting.estimator.name == "full"
     partial_anchor = parts and kernel.anchor_size < program.size
@@ -213,10 +224,12 @@ def advance(
     def refresh(cycle, start, stop, carried):
         carry, *rest = carried
         state, partial, averages = carry
-        lock = fold(lock_root, cycle)
+        lock = fold(roots.lock, cycle)
         index = None
         if partial_anchor:
-            index = draw(program.anchor_order, anchor_root, cycle, program.size, kernel.anchor_size)
+            index = draw(
+                program.anchor_order, roots.anchor, cycle, program.size, kernel.anchor_size
+            )
         partial = collect_parts(program, setting, lock, index, state, partial, start, stop)
         complete = (start < parts) & (stop == parts)
         renewed = kernel.renew(lock, state, partial).memory
@@ -226,11 +239,11 @@ def advance(
 
     def steps(first, offset, start, stop, carried):
         numbers = first + offset + jnp.arange(block)
-        keys = jax.vmap(lambda l: fold(noise_root, l))(numbers)
+        keys = jax.vmap(lambda l: fold(roots.noise, l))(numbers)
         index = None
         if not full:
             index = jax.vmap(
-                lambda l: draw(program.order, batch_root, l, program.size, program.batch_size)
+                lambda l: draw(program.order, roots.batch, l, program.size, program.batch_size)
             )(numbers)
 
         def one_step(j, carried):

@@ -176,13 +176,17 @@ def bijection(
 ) -> UInt32[Array, " n"]:
     """A one-to-one map of 0..size-1 to itself, another one for each (key, epoch)."""
     a, b, pairs = halves(size)
-    keys = [words(fold(key, epoch, pair)) for pair in range(pairs)]
+    keys = words(fold(key, epoch, lax.iota(jnp.int32, pairs)))
+
+    def double_round(x, pair):
+        (left, right), (f, g) = x, pair
+        left = (left + mix(right ^ f)) % jnp.uint32(a)
+        right = (right + mix(left ^ g)) % jnp.uint32(b)
+        return (left, right), None
 
     def network(x):
-        left, right = x // jnp.uint32(b), x % jnp.uint32(b)
-        for f, g in keys:
-            left = (left + mix(right ^ f)) % jnp.uint32(a)
-            right = (right + mix(left ^ g)) % jnp.uint32(b)
+        start = x // jnp.uint32(b), x % jnp.uint32(b)
+        (left, right), _ = lax.scan(double_round, start, keys, unroll=8)
         return left * jnp.uint32(b) + right
 
     def walk(x):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ import numpy as np
 
 from vrsgmcmc import chain, door, folds, steps, tree
 from vrsgmcmc.arguments import one_of, positive, whole
-from vrsgmcmc.chain import LONGEST_CHUNK, Program, Setting, run
+from vrsgmcmc.chain import LONGEST_CHUNK, Program, Roots, Setting, run
 from vrsgmcmc.folds import Observable, Watch
 from vrsgmcmc.kernel import check_pair, check_sizes
 from vrsgmcmc.noise import fold
@@ -32,7 +31,7 @@ class Job:
 
     program: Program
     setting: Setting
-    keys: Any
+    roots: Roots
     state: State
     fresh: bool  # the chains start here, rather than continue
     step_sizes: np.ndarray
@@ -123,10 +122,10 @@ def prepare(
     data, size = door.as_data(data)
     check_sizes("sample", estimator, size, batch_size)
     batched = chain_method == "vmap"
-    keys = jax.vmap(partial(fold, key))(jnp.arange(num_chains))
+    roots = jax.vmap(lambda c: chain.roots(fold(key, c)))(jnp.arange(num_chains))
     fresh = not isinstance(init, State)
     if fresh:
-        starts = start_positions(init, keys, batched)
+        starts = start_positions(init, roots.start, batched)
         some = jax.tree.map(lambda leaf: leaf[0], starts)
         door.check_model(posterior, some, data)
         for number in range(num_chains if callable(init) else 1):
@@ -174,7 +173,7 @@ def prepare(
     )
     state = init
     if fresh:
-        state = run(start_state, program, True, setting, (keys, starts))
+        state = run(start_state, program, True, setting, (roots.dynamics, starts))
     settings = {
         "estimator": estimator if estimator.name != "control_variate" else "control_variate",
         "integrator": integrator,
@@ -192,7 +191,7 @@ def prepare(
         "data_size": size,
     }
     return Job(
-        program, setting, keys, state, fresh, sizes, names, searched, first, num_steps, num_chains,
+        program, setting, roots, state, fresh, sizes, names, searched, first, num_steps, num_chains,
         burn_in, thin, batched, settings,
     )  # fmt: skip
 
@@ -222,15 +221,14 @@ def start_positions(init: Any, keys: Any, batched: bool) -> Params:
     if not callable(init):
         params = door.as_params(init)
         return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), params)
-    starts = jax.vmap(lambda key: fold(key, chain.START))(keys)
     if batched:
-        return door.as_params(jax.vmap(init)(starts), "init(key)")
-    each = [door.as_params(init(starts[c]), "init(key)") for c in range(count)]
+        return door.as_params(jax.vmap(init)(keys), "init(key)")
+    each = [door.as_params(init(keys[c]), "init(key)") for c in range(count)]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
 
 def start_state(program: Program, setting: Setting, key: Any, params: Params) -> State:
-    return chain.bind(program, setting).init(fold(key, chain.DYNAMICS), params)
+    return chain.bind(program, setting).init(key, params)
 
 
 def check_continuation(state: State, estimator: Estimator, num_chains: int) -> None:

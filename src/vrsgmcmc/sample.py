@@ -123,7 +123,7 @@ class Run:
         self.progress = Progress(progress, label, job.num_steps, job.num_chains)
         every_chain = range(job.num_chains)
         self.members = [list(every_chain)] if job.batched else [[c] for c in every_chain]
-        self.keys = [self.pick(job.keys, g) for g in range(len(self.members))]
+        self.roots = [self.pick(job.roots, g) for g in range(len(self.members))]
         self.steps = 0  # made so far
         self.visits = 0  # data that refreshes have visited so far, per chain
         self.divergences: dict[int, Divergence] = {}
@@ -148,8 +148,7 @@ class Run:
         with self.progress, interruptible() as interrupted:
             if job.fresh and not job.program.parts and isinstance(job.setting.estimator, Anchored):
                 states = self.refresh_once(states, interrupted)
-            pairs = zip(self.keys, states, strict=True)
-            self.carries = [self.call(chain.begin, pair) for pair in pairs]
+            self.carries = [self.call(chain.begin, (state,)) for state in states]
             self.run_chunks(interrupted)
         return self.result(time.monotonic() - began, interrupted())
 
@@ -157,16 +156,16 @@ class Run:
         """The refresh of an estimator that has just one, before the first step."""
         program, renewed = self.job.program, []
         parts = -(-program.size // program.part)
-        for key, state in zip(self.keys, states, strict=True):
-            partial_sum, done, length = self.call(chain.blank, (key, state)), 0, 1
+        for roots, state in zip(self.roots, states, strict=True):
+            partial_sum, done, length = self.call(chain.blank, (state,)), 0, 1
             while done < parts:
                 clock, stop = time.monotonic(), min(done + length, parts)
-                call = (key, state, partial_sum), (np.int32(done), np.int32(stop))
+                call = (roots, state, partial_sum), (np.int32(done), np.int32(stop))
                 partial_sum = jax.block_until_ready(self.call(chain.collect_once, *call))
                 done, length = stop, next_length(length, time.monotonic() - clock)
                 if interrupted():
                     raise KeyboardInterrupt("interrupted before the first step")
-            renewed.append(self.call(chain.renew_once, (key, state, partial_sum)))
+            renewed.append(self.call(chain.renew_once, (roots, state, partial_sum)))
         self.visits = program.size
         return renewed
 
@@ -193,7 +192,7 @@ class Run:
         span = Span(*np.array([first, start, last, end + 1, before, first_draw], np.int32))
         sizes = job.chunk_of_step_sizes(before, after)
         for g, members in enumerate(self.members):
-            arguments = (self.keys[g], self.pick(sizes, g), self.carries[g])
+            arguments = (self.roots[g], self.pick(sizes, g), self.carries[g])
             carry, draws, finite, _ = self.call(chain.advance, arguments, (span,))
             for row in np.flatnonzero(~np.atleast_1d(np.asarray(finite))):
                 if members[row] not in self.divergences:
@@ -214,10 +213,10 @@ class Run:
 
     def locate(self, c: int, group: int, span: Span, sizes: np.ndarray) -> None:
         """Run the chunk again, this chain alone and step by step, to see where it left."""
-        job, key, carry = self.job, self.keys[group], self.carries[group]
+        job, roots, carry = self.job, self.roots[group], self.carries[group]
         if job.batched:
-            key, carry = jax.tree.map(lambda leaf: leaf[c], (key, carry))
-        arguments = (key, sizes[c], carry)
+            roots, carry = jax.tree.map(lambda leaf: leaf[c], (roots, carry))
+        arguments = (roots, sizes[c], carry)
         carry, _, _, trouble = run(
             chain.advance, job.program, False, job.setting, arguments, (span,), careful=True
         )

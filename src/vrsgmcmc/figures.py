@@ -1,0 +1,174 @@
+"""Pictures: curves with labels at their ends, and marginals against a reference.
+
+The colours are those of Okabe and Ito, which colour-blind readers tell apart. Figures are made without
+pyplot: nothing is shown, and no state outlives a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator, ScalarFormatter
+from scipy.stats import gaussian_kde
+
+COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
+DASHES = ("-", (0, (5, 1.5)), "-", (0, (5, 1.5)), "-", (0, (5, 1.5)))
+GREY = "#8C8C8C"
+INK = "#333333"
+DRAWS_SMOOTHED = 2000  # of each marginal
+
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 2.0,
+    "savefig.dpi": 130,
+    "svg.hashsalt": "vrsgmcmc",  # the same figure is the same file
+    "svg.fonttype": "path",
+}
+
+
+class Panel(NamedTuple):
+    title: str
+    lines: Mapping[str, tuple[np.ndarray, np.ndarray]]  # name -> x, y
+    log_y: bool = False
+    level: tuple[str, float] | None = None  # a name and the height of a grey line
+
+
+@contextmanager
+def style() -> Any:
+    """Our fonts and lines for what is drawn inside."""
+    with matplotlib.rc_context(STYLE):
+        yield
+
+
+def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
+    """Panels one above the other over a common logarithmic axis; names stand at the ends of lines."""
+    with style():
+        figure = Figure(figsize=(8.6, 3.6 * len(panels)), layout="constrained")
+        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, panel in zip(grid, panels, strict=True):
+            names = []
+            for (name, (x, y)), colour, dash in zip(
+                panel.lines.items(), COLOURS, DASHES, strict=False
+            ):
+                axes.plot(x, y, color=colour, linestyle=dash)
+                names.append((name, colour, x[-1], y[-1]))
+            axes.set(title=panel.title, xscale="log")
+            if panel.level is not None:
+                name, height = panel.level
+                axes.axhline(height, color=GREY, linewidth=1.2, zorder=0)
+                names.append((name, GREY, max(end for _, _, end, _ in names), height))
+            if panel.log_y:
+                axes.set_yscale("log")
+            axes.grid(axis="y", color="#E5E5E5", linewidth=0.8)
+            axes.set_axisbelow(True)
+            label_ends(axes, names)
+        grid[-1].set_xlabel(x_label)
+        for axis in (grid[-1].xaxis, *(axes.yaxis for axes in grid)):
+            axis.set_major_formatter(ScalarFormatter())
+        return figure
+
+
+def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> None:
+    """Write each name to the right of its line's end, moved apart where they would overlap."""
+    gap = 0.075
+    to_axes = axes.transScale + axes.transLimits
+    ordered = sorted(names, key=lambda item: item[3])
+    wanted = np.array([to_axes.transform((x, y))[1] for _, _, x, y in ordered])
+    # The heights nearest to `wanted`, in order, at least `gap` apart: a monotone regression.
+    shifted = wanted - gap * np.arange(len(wanted))
+    height = isotonic(shifted) + gap * np.arange(len(wanted))
+    for (name, colour, x, y), h in zip(ordered, height, strict=True):
+        axes.annotate(
+            name,
+            xy=(x, y),
+            xytext=(1.02, h),
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def isotonic(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """The nearest non-decreasing sequence: neighbours that violate the order are averaged."""
+    blocks: list[list[float]] = []
+    for value in values:
+        blocks.append([value])
+        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
+            blocks[-2] += blocks.pop()
+    return np.concatenate([np.full(len(block), np.mean(block)) for block in blocks])
+
+
+def marginals(
+    names: Sequence[str],
+    reference: Float[np.ndarray, "draws d"],
+    methods: Mapping[str, Float[np.ndarray, "_ d"]],
+) -> Figure:
+    """One small panel for each coordinate: the reference filled in grey, a line for each method."""
+    columns = 3
+    count = -(-len(names) // columns)
+    with style():
+        figure = Figure(figsize=(9.5, 2.1 * count + 0.9), layout="constrained")
+        grid = np.ravel(figure.subplots(count, columns))
+        for axes in grid[len(names) :]:
+            axes.set_axis_off()
+        for j, (axes, name) in enumerate(zip(grid, names, strict=False)):
+            middle, width = np.mean(reference[:, j]), np.std(reference[:, j])
+            x = np.linspace(middle - 4.5 * width, middle + 4.5 * width, 200)
+            axes.fill_between(
+                x, density(reference[:, j], x), color="#D9D9D9", label="full gradient"
+            )
+            for (method, draws), colour, dash in zip(
+                methods.items(), COLOURS, DASHES, strict=False
+            ):
+                axes.plot(
+                    x,
+                    density(draws[:, j], x),
+                    color=colour,
+                    linestyle=dash,
+                    linewidth=1.5,
+                    label=method,
+                )
+            axes.set_title(name.replace("_", " "))
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_locator(NullLocator())
+            axes.spines["left"].set_visible(False)
+        figure.legend(
+            *grid[0].get_legend_handles_labels(),
+            loc="outside upper center",
+            ncols=3,
+            frameon=False,
+        )
+        return figure
+
+
+def density(draws: Float[np.ndarray, " n"], x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    every = max(1, len(draws) // DRAWS_SMOOTHED)
+    return gaussian_kde(draws[::every].astype(np.float64))(x)
+
+
+def save(figure: Figure, path: Path) -> list[str]:
+    """Write path.png and path.svg; returns the names of the files."""
+    files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
+    with style():
+        figure.savefig(files[0])
+        figure.savefig(files[1], metadata={"Date": None})
+    return [file.name for file in files]
