@@ -9,7 +9,7 @@ Mistakes found in other libraries, and the tests that catch them here (`weak`: i
 
     BAOAB never moves: a half-update applied twice    test_path[splitting-BAOAB-...],
                                                       weak test_law_is_the_exact_one
-    noise scales with T instead of sqrt(T)            test_path, test_noise_grows_as_root_of_temperature,
+    noise scales with T instead of sqrt(T)            test_path, test_temperature,
                                                       weak test_baoab_position_is_exact_on_a_quadratic
     friction noise f sqrt(2h) instead of sqrt(2 f h)  test_path[sghmc-...], [sgnht-...]
     SGHMC ignores temperature in its momentum         test_path[sghmc-...], test_law_of_the_first_momentum
@@ -20,7 +20,7 @@ Mistakes found in other libraries, and the tests that catch them here (`weak`: i
                                                       weak test_sgld_variance_on_a_quadratic
     two gradients per step in a splitting scheme      test_words_with_one_gradient,
                                                       test_one_gradient_per_step
-    temperature 0 is not allowed, or still random     test_temperature_zero_is_deterministic
+    temperature 0 is not allowed, or still random     test_temperature
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ import vrsgmcmc as vr
 from vrsgmcmc.noise import fold, normal_like
 
 T, F = 0.6, 1.7  # temperature and friction of the tests
-STEP_SIZES = (0.1, 0.03, 0.2, 0.05, 0.12)
+STEP_SIZES = (0.1, 0.03, 0.2, 0.05)
 
 # ---------------------------------------------------------------- a quadratic, twice
 
@@ -49,7 +49,6 @@ _rng = np.random.default_rng(3)
 FEATURES, TARGETS = _rng.normal(size=(SIZE, DIMENSION)), _rng.normal(size=SIZE)
 START = _rng.normal(size=DIMENSION)
 TREE = {"bias": jnp.asarray(START[:2]), "weight": jnp.asarray(START[2:]).reshape(2, 3)}
-PARAMS = {"vector": jnp.asarray(START), "tree": TREE}
 BATCH = vr.Batch(jnp.arange(SIZE), {"x": jnp.asarray(FEATURES), "y": jnp.asarray(TARGETS)})
 
 
@@ -294,9 +293,11 @@ TABLE: dict[str, dict[str, Row]] = {
         "auxiliary-value": Row(partial(underdamped_ito, call=False), underdamped_path, **momentum),
     },
 }
-ROWS = {f"{name}-{kind}".strip("-"): row for name, kinds in TABLE.items() for kind, row in kinds.items()}
+ROWS = {
+    f"{name}-{kind}".strip("-"): row for name, kinds in TABLE.items() for kind, row in kinds.items()
+}
 every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-with_momentum = {name: row for name, row in ROWS.items() if name in ("sghmc", "sgnht", "splitting-BAOAB")}
+FIRST_ROWS = {name: next(iter(kinds.values())) for name, kinds in TABLE.items()}
 
 
 def test_every_integrator_has_its_rows():
@@ -306,11 +307,10 @@ def test_every_integrator_has_its_rows():
         assert all(row.make(T).name == name for row in kinds.values())
 
 
-@pytest.mark.parametrize("params", ["tree", "vector"])
 @every_row
-def test_path(row, params):
+def test_path(row, params=TREE):
     """Positions and the integrator's own variables, step by step, 1e-12."""
-    integrator, params, begin = row.make(T), PARAMS[params], jax.random.key(5)
+    integrator, begin = row.make(T), jax.random.key(5)
     keys = [jax.random.key(100 + l) for l in range(len(STEP_SIZES) + 1)]
 
     def noise(l, *tags, pair=False):
@@ -335,6 +335,11 @@ def test_path(row, params):
     assert state.step == len(STEP_SIZES)
 
 
+@pytest.mark.parametrize("row", FIRST_ROWS.values(), ids=FIRST_ROWS)
+def test_path_of_a_bare_array(row):
+    test_path(row, jnp.asarray(START))
+
+
 @every_row
 def test_parameters_keep_their_dtype(row):
     """Also where one leaf is float32 and another float64, and the step size is float64."""
@@ -350,41 +355,27 @@ def test_parameters_keep_their_dtype(row):
 
 
 @every_row
-def test_temperature_zero_is_deterministic(row):
-    """The key does not matter, and the momentum starts at 0."""
-    integrator = row.make(0.0)
+def test_temperature(row):
+    """Noise grows as the root of the temperature; at 0 the key does not matter, and p starts at 0."""
+    state = start(row.make(T), jax.random.key(1), TREE)
 
-    def two_steps(key):
-        begin = start(integrator, key, TREE)
-        state = step(integrator, fold(key, 1), begin, 0.1)
-        state = step(integrator, fold(key, 2), state, 0.2)
-        return row.own(begin.dynamics).get("p", ()), (state.position, state.dynamics)
-
-    momentum, after = jax.vmap(two_steps)(jax.random.split(jax.random.key(1), 2))
-    assert np.all(flat(momentum) == 0)
-    for one, other in jax.tree.leaves(after):
-        np.testing.assert_array_equal(one, other)
-        assert np.all(np.isfinite(one))
-
-
-@every_row
-def test_noise_grows_as_root_of_temperature(row):
-    state = start(row.make(0.0), jax.random.key(1), TREE)
-
-    def after(temperature):
-        moved = step(row.make(temperature), jax.random.key(2), state, 0.1)
+    def after(temperature, seed=2):
+        moved = step(row.make(temperature), jax.random.key(seed), state, 0.1)
         return np.asarray(flat((moved.position, row.own(moved.dynamics).get("p", ()))))
 
-    noise = {temperature: after(temperature) - after(0.0) for temperature in (0.25, 1.0, 4.0)}
-    assert np.mean(noise[1.0] != 0) >= 0.5
-    np.testing.assert_allclose(noise[0.25], noise[1.0] / 2, rtol=1e-10)
-    np.testing.assert_allclose(noise[4.0], noise[1.0] * 2, rtol=1e-10)
+    still, once, twice = after(0.0), after(1.0), after(4.0)
+    assert np.mean(once != still) >= 0.5
+    np.testing.assert_allclose(twice - still, 2 * (once - still), rtol=1e-10, atol=1e-15)
+    np.testing.assert_array_equal(still, after(0.0, seed=3))
+    for seed in (1, 2):
+        begin = start(row.make(0.0), jax.random.key(seed), TREE)
+        assert np.all(flat(row.own(begin.dynamics).get("p", 0.0)) == 0)
 
 
-@pytest.mark.parametrize("row", with_momentum.values(), ids=with_momentum)
-def test_law_of_the_first_momentum(row):
+@pytest.mark.parametrize("name", ["sghmc", "sgnht", "splitting-BAOAB"])
+def test_law_of_the_first_momentum(name):
     """p_0 ~ N(0, T I): mean, variance, fourth moment and correlations, |z| < 4."""
-    keys = jax.random.split(jax.random.key(8), 20_000)
+    row, keys = ROWS[name], jax.random.split(jax.random.key(8), 20_000)
     states = jax.vmap(lambda key: start(row.make(T), key, TREE))(keys)
     p = np.asarray(jax.vmap(flat)(row.own(states.dynamics)["p"])) / np.sqrt(T)
     n = len(p)
@@ -405,20 +396,20 @@ def test_flow_u(kind):
     The first step of the word UB is U alone: its B waits for the next one.
     """
     tolerance = 1e-11 if kind == jnp.float64 else 1e-4
-    times, key = np.geomspace(1e-6, 30, 40) / F, jax.random.key(4)
+    times, key = np.geomspace(1e-6, 30, 14) / F, jax.random.key(4)
     zeros, ones = jnp.zeros(DIMENSION, kind), jnp.ones(DIMENSION, kind)
 
-    def u(momentum, temperature):
+    def u(t, momentum, temperature):
         integrator = vr.splitting("UB", F, temperature)
-        state = start(integrator, key, zeros)
-        state = state._replace(dynamics=state.dynamics._replace(momentum=momentum))
-        after = jax.vmap(lambda t: step(integrator, key, state, t))(jnp.asarray(times, kind))
-        assert after.position.dtype == kind
-        return np.stack([after.position, after.dynamics.momentum], 1).astype(float)
+        dynamics = integrator.init(key, zeros)._replace(momentum=momentum)
+        x, after = integrator.step(key, zeros, dynamics, lambda x: x, jnp.asarray(t, kind), 1)
+        assert x.dtype == after.momentum.dtype == kind
+        return np.stack([x, after.momentum]).astype(float)
 
-    flow = fold(fold(key, 0), 1)
+    flow = fold(key, 1)
     xi = np.stack([normals(fold(flow, tag), zeros) for tag in (0, 1)]).astype(float)
-    for t, mean, noise in zip(times, u(ones, 0.0), u(zeros, T), strict=True):
+    for t in times:
+        mean, noise = u(t, ones, 0.0), u(t, zeros, T)
         expected = expm(t * np.array([[0, 1], [0, -F]]))[:, 1:]
         np.testing.assert_allclose(mean, expected * np.ones(DIMENSION), rtol=tolerance)
         covariance = T * u_covariance(t, F)
@@ -442,7 +433,7 @@ def test_ito_is_sgld(make):
 
 
 def test_ito_checks_the_shape_of_its_drift():
-    state = start(vr.sgld(), jax.random.key(0), PARAMS["vector"])
+    state = start(vr.sgld(), jax.random.key(0), jnp.asarray(START))
     with pytest.raises(ValueError) as error:
         step(vr.ito(lambda x, gradient: gradient[:3], lambda x: 1.0), jax.random.key(0), state, 0.1)
     assert str(error.value) == (
@@ -609,7 +600,7 @@ def sample_with(integrator):
         0,
         POSTERIOR,
         BATCH.items,
-        PARAMS["vector"],
+        jnp.asarray(START),
         estimator=vr.full(),
         integrator=integrator,
         step_size=0.01,

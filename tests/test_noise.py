@@ -54,9 +54,8 @@ def test_words():
     np.testing.assert_array_equal(words(batch)[1], jax.vmap(words)(batch)[1])
 
 
-@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
-def test_other_keys_serve_every_use(impl):
-    key = jax.random.key(5, impl=impl)
+def test_other_keys_serve_every_use():
+    key = jax.random.key(5, impl="rbg")
     assert jax.random.key_impl(fold(key, 1)) == "threefry2x32"
     assert np.isfinite(normal_like(key, jnp.zeros(300, jnp.float32))).all()
     assert set(integers(key, 2, (50,)).tolist()) == {0, 1}
@@ -230,8 +229,8 @@ def test_vmap_over_keys_draws_the_same_and_stores():
     draw = jax.jit(jax.vmap(lambda key: normal_like(key, like)))
     for key, z in zip(keys, draw(keys), strict=True):
         np.testing.assert_allclose(z, normal_like(key, like), rtol=1e-6)
-    # The branch that keeps XLA from repeating the draw has not become a select.
-    assert "stablehlo.case" in draw.lower(keys).as_text()
+    # The branch that keeps XLA from repeating the draw in each consumer has not become a select.
+    assert " conditional(" in draw.lower(keys).compile().as_text()
 
 
 def test_leaves_must_be_real_floats():

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -20,17 +21,33 @@ SIZES = (1, 2, 3, 5, 6, 7, 10, 97, 1000, 100_000, 2**31 - 1)
 KEY = jax.random.key(20)
 
 
+@partial(jax.jit, static_argnames=("name", "size", "count"))
+def drawn(name, key, steps, size, count):
+    return jax.vmap(lambda step: draw(name, key, step, size, count))(steps)
+
+
 def batches(name, key, steps, size, count):
     """Minibatches number `steps`, drawn at once: [step, count]."""
-    draws = jax.jit(jax.vmap(lambda step: draw(name, key, step, size, count)))
-    return np.asarray(draws(jnp.asarray(steps, jnp.int32)))
+    return np.asarray(drawn(name, key, jnp.asarray(steps, jnp.int32), size, count))
 
 
-def epochs(number, size, key=KEY):
-    """The first bijections of 0..size-1, without shift: [epoch, position]."""
+@partial(jax.jit, static_argnames=("number", "size"))
+def bijections(number, size):
     position = lax.iota(jnp.uint32, size)
-    maps = jax.jit(jax.vmap(lambda epoch: order.bijection(key, epoch, position, size)))
-    return np.asarray(maps(lax.iota(jnp.int32, number))).astype(np.int64)
+    one = jax.vmap(lambda epoch: order.bijection(KEY, epoch, position, size))
+    return one(lax.iota(jnp.int32, number))
+
+
+def epochs(number, size):
+    """The first bijections of 0..size-1, without shift: [epoch, position]."""
+    return np.asarray(bijections(number, size)).astype(np.int64)
+
+
+@partial(jax.jit, static_argnames=("size", "pairwise"))
+def floyds(t, size, pairwise=order.PAIRWISE):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order, "PAIRWISE", pairwise)
+        return jax.vmap(lambda t: order.floyd(t, size))(t)
 
 
 def assert_uniform(cells, number):
@@ -68,12 +85,11 @@ def all_draws(size, count):
 
 
 @pytest.mark.parametrize("pairwise", [order.PAIRWISE, 0], ids=["pairs", "table"])
-@pytest.mark.parametrize("size", range(1, 8))
-def test_all_of_floyds_draws(monkeypatch, size, pairwise):
-    monkeypatch.setattr(order, "PAIRWISE", pairwise)
-    for count in range(1, min(size, 6) + 1):
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 7])
+def test_all_of_floyds_draws(size, pairwise):
+    for count in range(1, min(size, 5) + 1):
         t = all_draws(size, count)
-        result = np.asarray(jax.vmap(lambda t: order.floyd(t, size))(jnp.asarray(t, jnp.int32)))
+        result = np.asarray(floyds(jnp.asarray(t, jnp.int32), size, pairwise))
         np.testing.assert_array_equal(result, [sequential_floyd(row, size) for row in t])
         frequency = Counter(tuple(sorted(row)) for row in result.tolist())
         subsets = list(itertools.combinations(range(size), count))
@@ -84,7 +100,7 @@ def test_all_of_floyds_draws(monkeypatch, size, pairwise):
 def test_floyd_with_many_data_and_long_chains(size, count):
     bound = np.arange(size - count, size) + 1
     t = np.random.default_rng(size).integers(0, bound, (20, count))
-    result = np.asarray(jax.vmap(lambda t: order.floyd(t, size))(jnp.asarray(t, jnp.int32)))
+    result = np.asarray(floyds(jnp.asarray(t, jnp.int32), size))
     np.testing.assert_array_equal(result, [sequential_floyd(row.tolist(), size) for row in t])
 
 
@@ -142,7 +158,7 @@ def test_with_replacement_may_draw_more_than_all():
 # Sweeps
 
 
-@pytest.mark.parametrize("size", [*range(1, 18), 49, 97, 100, 257, 768, 1000, 9973, 100_000])
+@pytest.mark.parametrize("size", [*range(1, 13), 49, 97, 100, 257, 1000, 9973, 100_000])
 def test_bijection_by_enumeration(size):
     for image in epochs(3, size):
         np.testing.assert_array_equal(np.sort(image), np.arange(size))
@@ -265,43 +281,44 @@ def test_no_overflow_with_the_largest_size(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize("size", SIZES)
-def test_indices_are_in_range(name, size):
-    for count in {1, min(size, 7)}:
-        index = batches(name, KEY, [0, 1, 2, 1000, 2**31 - 1], size, count)
-        assert index.dtype == np.int32
-        assert index.shape == (5, count)
-        assert index.min() >= 0
-        assert index.max() < size
-        if name != "with_replacement":
-            assert all(len(set(row)) == count for row in index.tolist())
+@pytest.mark.parametrize(
+    ("size", "count"), [*((size, min(size, 7)) for size in SIZES), (SIZES[-1], 1)]
+)
+def test_indices_are_in_range(name, size, count):
+    index = batches(name, KEY, [0, 1, 2, 1000, 2**31 - 1], size, count)
+    assert index.dtype == np.int32
+    assert index.shape == (5, count)
+    assert index.min() >= 0
+    assert index.max() < size
+    if name != "with_replacement":
+        assert all(len(set(row)) == count for row in index.tolist())
 
 
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize(("size", "count"), [(97, 5), (1000, 90)])
 def test_a_pure_function_of_key_and_step(name, size, count):
-    index = batches(name, KEY, np.arange(30), size, count)
+    steps = np.arange(30)
+    index = batches(name, KEY, steps, size, count)
+    np.testing.assert_array_equal(batches(name, KEY, steps[17:], size, count), index[17:])
+    alone = jax.jit(draw, static_argnums=(0, 3, 4))
     for step in (0, 17, 29):
-        np.testing.assert_array_equal(draw(name, KEY, step, size, count), index[step])
-        alone = jax.jit(draw, static_argnums=(0, 3, 4))(name, KEY, jnp.int32(step), size, count)
-        np.testing.assert_array_equal(alone, index[step])
-    keys = jax.random.split(jax.random.key(1), 3)
-    chains = jax.vmap(lambda key: draw(name, key, 4, size, count))(keys)
-    for key, row in zip(keys, chains, strict=True):
-        np.testing.assert_array_equal(draw(name, key, 4, size, count), row)
+        np.testing.assert_array_equal(alone(name, KEY, jnp.int32(step), size, count), index[step])
+    np.testing.assert_array_equal(draw(name, KEY, 17, size, count), index[17])
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_steps_and_keys_draw_different_data(name):
-    forward = blocks(1000, 10)
-    index = np.concatenate(
-        [batches(name, jax.random.key(seed), np.arange(forward), 1000, 10) for seed in range(5)]
-    )
-    assert len({frozenset(row) for row in index.tolist()}) == 5 * forward
+    steps = jnp.arange(blocks(1000, 10), dtype=jnp.int32)
+    keys = jax.random.split(jax.random.key(1), 5)
+    index = np.asarray(jax.vmap(lambda key: drawn(name, key, steps, 1000, 10))(keys))
+    np.testing.assert_array_equal(index[3], drawn(name, keys[3], steps, 1000, 10))
+    assert len({frozenset(row) for row in index.reshape(-1, 10).tolist()}) == 5 * len(steps)
 
 
-@pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize(("size", "count"), [(10, 3), (1000, 90), (2**31 - 1, 8)])
+@pytest.mark.parametrize(
+    ("name", "size", "count"),
+    [("without_replacement", 1000, 90), *((n, s, 3) for n in ORDERS for s in (10, 2**31 - 1))],
+)
 def test_the_same_bits_without_x64(name, size, count):
     wide = batches(name, KEY, np.arange(12), size, count)
     with jax.enable_x64(False):

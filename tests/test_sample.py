@@ -81,8 +81,9 @@ class Method:
     def period(self):
         return self.estimator.every(N, BATCH)
 
-    def run(self, key=KEY, init=START, data=(X, Y), temperature=1.0, **options):
+    def run(self, key=KEY, data=(X, Y), temperature=1.0, **options):
         given = {
+            "init": START,
             "estimator": self.estimator,
             "integrator": vr.sgld(temperature),
             "step_size": H,
@@ -91,7 +92,8 @@ class Method:
             "num_chains": CHAINS,
             "progress": False,
         }
-        return vr.sample(key, self.posterior, data, init, **given | self.options | options)
+        given |= self.options | options
+        return vr.sample(key, self.posterior, data, **given)
 
 
 METHODS = {

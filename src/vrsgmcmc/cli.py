@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-from vrsgmcmc.experiments import EXPERIMENTS, claim
+from vrsgmcmc.experiments import EXPERIMENTS
+from vrsgmcmc.experiments.record import claim
 
 HELP = """\
 usage: vrsgmcmc [-h] [--version] reproduce ...

@@ -16,16 +16,16 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, ScalarFormatter
+from matplotlib.ticker import NullLocator
 from scipy.stats import gaussian_kde
 
 COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
 DASHES = ("-", (0, (5, 1.5)), "-", (0, (5, 1.5)), "-", (0, (5, 1.5)))
 GREY = "#8C8C8C"
 INK = "#333333"
-DRAWS_SMOOTHED = 2000  # of each marginal
+DRAWS_SMOOTHED = 8000  # of each marginal
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
     "axes.titlesize": 11,
@@ -82,13 +82,14 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
             label_ends(axes, names)
         grid[-1].set_xlabel(x_label)
         for axis in (grid[-1].xaxis, *(axes.yaxis for axes in grid)):
-            axis.set_major_formatter(ScalarFormatter())
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
         return figure
 
 
 def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> None:
     """Write each name to the right of its line's end, moved apart where they would overlap."""
     gap = 0.075
+    axes.autoscale_view()  # the limits are needed now, not when the figure is drawn
     to_axes = axes.transScale + axes.transLimits
     ordered = sorted(names, key=lambda item: item[3])
     wanted = np.array([to_axes.transform((x, y))[1] for _, _, x, y in ordered])
@@ -113,7 +114,8 @@ def isotonic(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     for value in values:
         blocks.append([value])
         while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
-            blocks[-2] += blocks.pop()
+            last = blocks.pop()
+            blocks[-1] += last
     return np.concatenate([np.full(len(block), np.mean(block)) for block in blocks])
 
 

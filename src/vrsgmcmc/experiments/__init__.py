@@ -6,12 +6,9 @@ and `table(report)`. It is imported when it runs: the table alone costs nothing.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-
-RECORD = "run.json"  # what every folder of results has
 
 
 @dataclass(frozen=True)
@@ -40,29 +37,7 @@ class Experiment(NamedTuple):
 
 EXPERIMENTS = {
     "pima": Experiment(
-        "Logistic regression on the Pima diabetes data: SGLD, vrSG-MCMC and SVRG-LD (half a minute)",
+        "Logistic regression on the Pima diabetes data: SGLD, vrSG-MCMC, SVRG-LD (half a minute)",
         Settings(Path("pima-report")),
     )
 }
-
-
-def claim(folder: Path, name: str) -> None:
-    """Make the folder, or take one that is empty or holds an earlier run of this experiment."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()) and experiment_in(folder) != name:
-        raise FileExistsError(
-            f"this folder is not empty, and what it holds does not come from `reproduce {name}`. "
-            "Name a folder that is empty or does not exist."
-        )
-
-
-def experiment_in(folder: Path) -> str | None:
-    """The name of the experiment whose results a folder holds."""
-    try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    ours = isinstance(record, dict) and record.get("program") == "vrsgmcmc"
-    return record.get("experiment") if ours else None

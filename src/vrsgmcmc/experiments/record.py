@@ -1,0 +1,81 @@
+"""The folder of results: whose it is, and the numbers in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from vrsgmcmc.experiments import Settings
+
+RECORD = "run.json"  # every folder of results has one
+
+
+def claim(folder: Path, experiment: str) -> None:
+    """Make the folder, or take one that is empty or holds an earlier run of this experiment."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()) and experiment_in(folder) != experiment:
+        raise FileExistsError(
+            "this folder is not empty, and what it holds does not come from "
+            f"`vrsgmcmc reproduce {experiment}`. Name a folder that is empty or does not exist."
+        )
+
+
+def experiment_in(folder: Path) -> str | None:
+    """The name of the experiment whose results a folder holds."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    ours = isinstance(record, dict) and record.get("program") == "vrsgmcmc"
+    return record.get("experiment") if ours else None
+
+
+def save_record(
+    folder: Path, experiment: str, command: str, settings: Settings, results: Mapping[str, Any]
+) -> str:
+    """Write the results with the command, settings and versions that gave them; returns the name."""
+    import jax
+
+    record = {
+        "program": "vrsgmcmc",
+        "experiment": experiment,
+        "command": command,
+        "settings": {**asdict(settings), "out": str(settings.out)},
+        "versions": {name: version(name) for name in ("vrsgmcmc", "jax", "numpy", "matplotlib")},
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "device": jax.devices()[0].device_kind,
+        **results,
+    }
+    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return RECORD
+
+
+def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows with the same keys as a table; returns the name of the file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path.name
+
+
+def aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, str]]) -> str:
+    """Rows as text: the method, then a column for each (key, format); blank where a row has no key."""
+    lines = [["", *columns]]
+    for row in rows:
+        cells = [format(row[key], form) if key in row else "" for key, form in columns.values()]
+        lines.append([row["method"], *cells])
+    first, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
+    return "\n".join(
+        "  ".join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, widths, strict=True))])
+        for name, *cells in lines
+    )
