@@ -124,9 +124,10 @@ ROWS = {
 LOCKED = ("practical", "svrg")  # keep the augmentation until their next refresh
 
 
-def estimators(n1, anchored=False, names=tuple(vr.ESTIMATORS)):
-    """All descriptions of the table; those with an anchor alone, if asked for."""
-    every = [e for name in names if name in ROWS for e in ROWS[name].make(n1)]
+def estimators(n1, names=tuple(vr.ESTIMATORS), anchored=False, variants=True):
+    """The table's descriptions: of all names, with and without an anchor, one or more of each."""
+    groups = [ROWS[name].make(n1) for name in names if name in ROWS]
+    every = [e for group in groups for e in (group if variants else group[:1])]
     return [e for e in every if e.anchor(9) > 0 or not anchored]
 
 
@@ -157,6 +158,37 @@ def first_refresh(kernel, data, position=START):
     state = kernel.init(jax.random.key(START_KEY), position)
     anchor = take(data, jnp.arange(kernel.anchor_size or 1))
     return kernel.refresh(jax.random.key(FIRST_LOCK), state, anchor)
+
+
+def run_cycles(kernel, data, anchors, batches):
+    """A refresh and m steps, again and again: the last state, all positions and all estimates.
+
+    Anchors [cycles, n1], batches [cycles, m, n]; x_l is where estimate l was made.
+    """
+    m = batches.shape[1]
+
+    def cycle(state, inputs):
+        number, anchor, batches = inputs
+        lock = jax.random.fold_in(jax.random.key(LOCK), number)
+
+        def one(state, inputs):
+            l, index = inputs
+            key = jax.random.fold_in(jax.random.key(STEP), number * m + l)
+            new, info = kernel.step(key, state, take(data, index), 0.05)
+            return new, (state.position, info.gradient)
+
+        state = kernel.refresh(lock, state, take(data, anchor))
+        return jax.lax.scan(one, state, (jnp.arange(m), batches))
+
+    state = kernel.init(jax.random.key(START_KEY), START)
+    inputs = (jnp.arange(len(anchors)), jnp.asarray(anchors), jnp.asarray(batches))
+    state, history = jax.lax.scan(cycle, state, inputs)
+    return state, *jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), history)
+
+
+def rows(history):
+    """Positions or estimates of `run_cycles` as one array [l, 3]."""
+    return np.column_stack([history["bias"], history["weight"]])
 
 
 def test_every_estimator_has_a_row():
@@ -316,68 +348,3 @@ def test_the_noise_is_the_theory_s(posterior, estimator, size, count):
         expected += part(anchor_order, every.anchors, every.stored)
         np.testing.assert_allclose(noise, expected, rtol=1e-10, atol=1e-10)
         assert (expected > 0.01) == (estimator.name != "full")
-
-
-# ---------------------------------------------------------------- at the anchor, under a lock
-
-
-@lru_cache
-def refresh_and_step(posterior, estimator):
-    """A refresh and all steps on pairs of data from there, as a function of the two keys."""
-    size, count, _ = SIZES[0]
-    data, kernel = make_data(size), make_kernel(posterior, estimator, size, count)
-    anchor = jnp.arange(size)[-estimator.anchor(size) :]
-    batches = jnp.arange(size)[None] if estimator.name == "full" else tuples(size, count)
-
-    @jax.jit
-    def run(lock, step):
-        state = kernel.init(jax.random.key(START_KEY), CENTER)
-        state = kernel.refresh(lock, state, take(data, anchor))
-
-        def one(batch):
-            return ravel_pytree(kernel.step(step, state, take(data, batch), 0.1)[1].gradient)[0]
-
-        return jax.vmap(one)(jnp.asarray(batches))
-
-    def anchor_gradient(lock):
-        old = size * gradients(posterior, flat(CENTER), data, lock)[anchor].mean(0)
-        return old + prior_gradient(flat(CENTER))
-
-    return run, anchor_gradient
-
-
-def difference_at_the_anchor(posterior, estimator):
-    """Between the estimates and the anchor's own gradient, at most."""
-    run, anchor_gradient = refresh_and_step(posterior, estimator)
-    estimates = run(jax.random.key(LOCK), jax.random.key(STEP))
-    return abs(np.asarray(estimates) - anchor_gradient(jax.random.key(LOCK))).max()
-
-
-@pytest.mark.parametrize("estimator", estimators(3, anchored=True), ids=show)
-def test_at_the_anchor_every_minibatch_gives_the_anchor_s_gradient(estimator):
-    assert difference_at_the_anchor(PLAIN, estimator) < 1e-12
-
-
-@pytest.mark.parametrize("estimator", estimators(3, names=LOCKED), ids=show)
-def test_at_the_anchor_with_dropout_and_augmentation(estimator):
-    """Not SAGA: its steps draw fresh augmentations, its table keeps the ones it has seen."""
-    assert difference_at_the_anchor(AUGMENTED, estimator) < 1e-12
-
-
-def test_saga_sees_fresh_augmentations():
-    assert difference_at_the_anchor(AUGMENTED, vr.saga()) > 0.1
-
-
-@pytest.mark.parametrize(
-    "estimator", [e for e in estimators(3) if e.name != "control_variate"], ids=show
-)
-def test_the_lock_is_the_refresh_s_or_the_step_s(estimator):
-    """Another lock gives other data. Who keeps a lock does not look at the step's."""
-    run, _ = refresh_and_step(AUGMENTED, estimator)
-    first, other_step, other_lock = (
-        np.asarray(run(jax.random.key(lock), jax.random.key(step)))
-        for lock, step in [(LOCK, STEP), (LOCK, OTHER_STEP), (OTHER_LOCK, STEP)]
-    )
-    locked, anchored = estimator.name in LOCKED, estimator.anchor(5) > 0
-    assert np.array_equal(first, other_step) == locked
-    assert np.array_equal(first, other_lock) == (not anchored)

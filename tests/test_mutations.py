@@ -257,7 +257,7 @@ MUTATIONS = [
     ),
     Mutation(
         "clipping on the scale of the sum",
-        "kernel.py",
+        "kernels.py",
         "length = jnp.sqrt(square_norm(gradient)) / self.size",
         "length = jnp.sqrt(square_norm(gradient))",
         "test_sample.py -k clip",

@@ -1,5 +1,7 @@
 """`noise.py`: the hash by known answers, the laws by proof on the words, then by draws."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,10 +50,9 @@ def test_threefry_is_the_one_of_jax():
 
 def test_words():
     assert tuple(map(int, words(jax.random.key(7 + (3 << 32))))) == (3, 7)
-    rbg = [tuple(map(int, words(jax.random.key(s, impl="rbg")))) for s in range(20)]
-    assert len(set(rbg)) == 20
-    batch = jax.random.split(jax.random.key(0, impl="rbg"), 3)
-    np.testing.assert_array_equal(words(batch)[1], jax.vmap(words)(batch)[1])
+    batch = jax.random.split(jax.random.key(0, impl="rbg"), 30)
+    np.testing.assert_array_equal(words(batch), jax.vmap(words)(batch))
+    assert len(pairs(*words(batch))) == 30
 
 
 def test_other_keys_serve_every_use():
@@ -130,7 +131,7 @@ def test_radius_and_sine_are_accurate_and_monotone(compiled):
     for function, truth, sign in (noise.radius, radius, -1), (noise.quarter_sine, sine, 1):
         value = (jax.jit(function) if compiled else function)(uint32(m))
         assert value.dtype == jnp.float32
-        value = np.asarray(value, np.float64)
+        value = np.asarray(value, float)
         np.testing.assert_allclose(value, truth, rtol=4e-7)
         assert np.all(value > 0)
         assert np.all(sign * np.diff(value) >= -4e-7 * value[1:])
@@ -176,11 +177,9 @@ def test_normal64_is_its_formula():
 
 # --- the normals, drawn --------------------------------------------------------------------------
 
-DRAWS = [(1, (2**20,), jnp.float32), (2**14, (64,), jnp.float32), (2**18, (), jnp.float32)]
-DRAWS += [(1, (2**18,), jnp.float64)]
 
-
-@pytest.mark.parametrize(("keys", "shape", "dtype"), DRAWS)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize(("keys", "shape"), [(1, (2**18,)), (2**12, (64,)), (2**16, ())])
 def test_draws_are_normal(keys, shape, dtype):
     draw = jax.vmap(lambda key: normal_like(key, jnp.zeros(shape, dtype)))
     z = np.asarray(draw(fold(KEY, jnp.arange(keys))), np.float64).reshape(-1)
@@ -191,8 +190,7 @@ def test_draws_are_normal(keys, shape, dtype):
 
 def test_draws_are_independent():
     """Neighbours, partners of a pair, leaves, keys: no correlation of values nor of squares."""
-    n = 2**16
-    like = jnp.zeros(n, jnp.float32)
+    like = jnp.zeros(2**16, jnp.float32)
     a, b = (np.asarray(z, np.float64) for z in normal_like(KEY, [like, like]))
     c = np.asarray(normal_like(fold(KEY, 1), like), np.float64)
     partners = [(z[0::2], z[1::2]) for z in (a, b, c)]
@@ -213,6 +211,8 @@ def test_shapes_and_dtypes(dtype):
     assert np.isfinite(flat).all()
     if jnp.finfo(dtype).bits >= 32:
         assert len(set(flat.tolist())) == flat.size
+    with pytest.raises(TypeError, match="leaf 1 has dtype int32; take it out of the parameters"):
+        normal_like(KEY, [tree["0"], jnp.zeros(2, jnp.int32)])
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -230,12 +230,7 @@ def test_vmap_over_keys_draws_the_same_and_stores():
     for key, z in zip(keys, draw(keys), strict=True):
         np.testing.assert_allclose(z, normal_like(key, like), rtol=1e-6)
     # The branch that keeps XLA from repeating the draw in each consumer has not become a select.
-    assert " conditional(" in draw.lower(keys).compile().as_text()
-
-
-def test_leaves_must_be_real_floats():
-    with pytest.raises(TypeError, match="leaf 1 has dtype int32; take it out of the parameters"):
-        normal_like(KEY, [jnp.zeros(2), jnp.zeros(2, jnp.int32)])
+    assert " conditional(" in str(draw.lower(keys).compile().as_text())
 
 
 # --- the integers --------------------------------------------------------------------------------
@@ -243,15 +238,13 @@ def test_leaves_must_be_real_floats():
 
 def test_every_value_keeps_the_same_number_of_words():
     """All words of 8 bits under all bounds, and all of 16 under some: enumeration."""
+    multiply, rejected = (jax.jit(f, static_argnums=2) for f in (noise.multiply, noise.rejected))
     for bits, bounds in ((8, range(1, 256)), (16, (3, 10, 255, 641, 40_000, 65_535))):
         x = jnp.arange(2**bits, dtype=jnp.uint32)
-        accept = jax.jit(
-            lambda n, x=x, bits=bits: (noise.multiply(x, n, bits)[0], noise.rejected(x, n, bits))
-        )
-        for bound in bounds:
-            value, bad = map(np.asarray, accept(jnp.uint32(bound)))
-            counts = np.bincount(value[~bad], minlength=bound)
-            np.testing.assert_array_equal(counts, np.full(bound, 2**bits // bound))
+        for bound in map(jnp.uint32, bounds):
+            kept = ~np.asarray(rejected(x, bound, bits))
+            counts = np.bincount(np.asarray(multiply(x, bound, bits)[0])[kept])
+            np.testing.assert_array_equal(counts, np.full(int(bound), 2**bits // int(bound)))
 
 
 @pytest.mark.parametrize("bound", [3, 10, 768, 60_000, 2**16 + 1, 3 * 2**29, 2**31 - 1, 2**31])
@@ -273,32 +266,26 @@ def test_multiply_is_exact():
     edges = [0, 1, 2, 0xFFFF, 0x10000, 0x10001, 2**31 - 1, 2**31, 2**32 - 1]
     a = edges + np.random.default_rng(0).integers(0, 2**32, 1000).tolist()
     b = edges[::-1] + np.random.default_rng(1).integers(0, 2**32, 1000).tolist()
-    high, low = (word.tolist() for word in noise.multiply(uint32(a), uint32(b)))
-    assert list(zip(high, low, strict=True)) == [
-        divmod(x * y, 2**32) for x, y in zip(a, b, strict=True)
-    ]
+    high, low = (np.asarray(word, object) for word in noise.multiply(uint32(a), uint32(b)))
+    assert np.all(high * 2**32 + low == np.asarray(a, object) * np.asarray(b, object))
 
 
 def by_hand(key, bounds: list[int], stream: int) -> list[int]:
     """`integers` in Python: one element, one attempt at a time."""
     k0, k1 = map(int, words(key))
-    values = []
-    for element, bound in enumerate(bounds):
-        attempt = 0
-        while True:
-            product = bound * int(threefry(k0 ^ noise.INTEGERS ^ attempt, k1, stream, element)[0])
-            attempt += 1
-            if product % 2**32 >= 2**32 % bound:
-                values.append(product >> 32)
-                break
-    return values
+
+    def value(element, bound, attempt=0):
+        product = bound * int(threefry(k0 ^ noise.INTEGERS ^ attempt, k1, stream, element)[0])
+        accepted = product % 2**32 >= 2**32 % bound
+        return product >> 32 if accepted else value(element, bound, attempt + 1)
+
+    return [value(element, bound) for element, bound in enumerate(bounds)]
 
 
 def test_integers_against_rejection_by_hand():
-    bound = 3 * 2**29  # one word in four is rejected
-    drawn = integers(KEY, bound, (10, 6), stream=-3)
+    drawn = integers(KEY, 3 * 2**29, (10, 6), stream=-3)  # one word in four is rejected
     assert drawn.dtype == jnp.int32
-    assert drawn.reshape(-1).tolist() == by_hand(KEY, [bound] * 60, -3)
+    assert drawn.reshape(-1).tolist() == by_hand(KEY, [3 * 2**29] * 60, -3)
     bounds = [1, 2, 3, 7, 2**31 - 1, 3 * 2**29, 2**30 + 1, 100] * 4
     for dtype in (jnp.int32, jnp.uint32):
         many = integers(KEY, jnp.asarray(bounds, dtype), (32,), stream=2)
@@ -307,31 +294,27 @@ def test_integers_against_rejection_by_hand():
 
 def test_integers_are_the_same_compiled_and_in_parallel():
     keys = fold(KEY, jnp.arange(4))
-
-    def draw(key, stream):
-        return integers(key, 3 * 2**29, (50,), stream)
-
-    one_by_one = jnp.stack([draw(key, 5) for key in keys])
-    parallel = jax.jit(jax.vmap(draw, (0, None)))(keys, jnp.int32(5))
+    draw = partial(integers, bound=3 * 2**29, shape=(50,))
+    one_by_one = jnp.stack([draw(key, stream=5) for key in keys])
+    parallel = jax.jit(jax.vmap(lambda key: draw(key, stream=jnp.int32(5))))(keys)
     np.testing.assert_array_equal(parallel, one_by_one)
-    assert not jnp.any(jnp.all(one_by_one == draw(KEY, 5)[None, :], axis=1))
-    assert jnp.mean(draw(KEY, 5) == draw(KEY, 6)) < 0.1
+    assert not jnp.any(jnp.all(one_by_one == draw(KEY, stream=5)[None, :], axis=1))
+    assert jnp.mean(draw(KEY, stream=5) == draw(KEY, stream=6)) < 0.1
 
 
-@pytest.mark.parametrize("bound", [1, 2, 6, 97, 768])
+@pytest.mark.parametrize("bound", [2, 6, 97, 768])
 def test_integers_are_uniform(bound):
     drawn = np.asarray(integers(KEY, bound, (100_000,), stream=bound))
-    counts = np.bincount(drawn, minlength=bound)
+    counts = np.bincount(drawn)
     assert counts.size == bound
-    if bound > 1:
-        assert scipy.stats.chisquare(counts).pvalue > 0.001
-        table = scipy.stats.contingency.crosstab(drawn[0::2] % 6, drawn[1::2] % 6).count
-        assert scipy.stats.chi2_contingency(table).pvalue > 0.001
+    assert scipy.stats.chisquare(counts).pvalue > 0.001
+    table = scipy.stats.contingency.crosstab(drawn[0::2] % 6, drawn[1::2] % 6).count
+    assert scipy.stats.chi2_contingency(table)[1] > 0.001
 
 
 def test_shapes_of_integers():
-    assert integers(KEY, 5, ()).shape == ()
-    assert integers(KEY, 5, (0, 3)).shape == (0, 3)
+    assert integers(KEY, 1, (0, 3)).shape == (0, 3)
+    assert integers(KEY, 1, ()).tolist() == 0
     assert integers(KEY, jnp.int32(5), (4,)).tolist() == integers(KEY, 5, (4,)).tolist()
     assert int(integers(KEY, 2**31, (1000,)).min()) >= 0
     assert integers(KEY, jnp.array([0, -1], jnp.int32), (2,)).tolist() == [0, 0]

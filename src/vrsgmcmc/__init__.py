@@ -1,21 +1,47 @@
-"""Bayesian sampling with stochastic gradients whose noise is under control."""
+"""Bayesian sampling with stochastic gradients whose noise is under control.
 
-from vrsgmcmc import models, theory
-from vrsgmcmc.estimators import (
-    ESTIMATORS,
-    control_variate,
-    full,
-    minibatch,
-    practical,
-    saga,
-    svrg,
-)
-from vrsgmcmc.folds import observable
-from vrsgmcmc.integrators import INTEGRATORS, ito, psgld, sghmc, sgld, sgnht, splitting
-from vrsgmcmc.kernel import kernel
-from vrsgmcmc.result import Result
-from vrsgmcmc.sample import sample
-from vrsgmcmc.types import Batch, Info, Posterior, State
+Names are imported when they are first asked for, so that the command line can answer without JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vrsgmcmc import datasets, models, theory
+    from vrsgmcmc.driver import sample
+    from vrsgmcmc.estimators import (
+        ESTIMATORS,
+        control_variate,
+        full,
+        minibatch,
+        practical,
+        saga,
+        svrg,
+    )
+    from vrsgmcmc.folds import observable
+    from vrsgmcmc.integrators import INTEGRATORS, ito, psgld, sghmc, sgld, sgnht, splitting
+    from vrsgmcmc.kernels import kernel
+    from vrsgmcmc.result import Result
+    from vrsgmcmc.types import Batch, Info, Posterior, State
+
+HOMES = {
+    "driver": ("sample",),
+    "estimators": (
+        "ESTIMATORS",
+        "control_variate",
+        "full",
+        "minibatch",
+        "practical",
+        "saga",
+        "svrg",
+    ),
+    "folds": ("observable",),
+    "integrators": ("INTEGRATORS", "ito", "psgld", "sghmc", "sgld", "sgnht", "splitting"),
+    "kernels": ("kernel",),
+    "result": ("Result",),
+    "types": ("Batch", "Info", "Posterior", "State"),
+}
+ROOMS = ("datasets", "models", "theory")
 
 __all__ = [
     "ESTIMATORS",
@@ -26,6 +52,7 @@ __all__ = [
     "Result",
     "State",
     "control_variate",
+    "datasets",
     "full",
     "ito",
     "kernel",
@@ -43,3 +70,18 @@ __all__ = [
     "svrg",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ROOMS:
+        return import_module(f"vrsgmcmc.{name}")
+    for home, names in HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"vrsgmcmc.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'vrsgmcmc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

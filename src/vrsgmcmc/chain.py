@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from vrsgmcmc import folds
 from vrsgmcmc.folds import Average, Watch
-from vrsgmcmc.kernel import Kernel
+from vrsgmcmc.kernels import Kernel
 from vrsgmcmc.noise import fold
 from vrsgmcmc.order import draw
 from vrsgmcmc.posterior import split_part
@@ -222,6 +222,7 @@ def advance(
         return lax.fori_loop(start // block, -(-stop // block), one_block, carried)
 
     def refresh(cycle, start, stop, carried):
+        assert isinstance(setting.estimator, Anchored)
         carry, *rest = carried
         state, partial, averages = carry
         lock = fold(roots.lock, cycle)

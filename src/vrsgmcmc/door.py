@@ -154,14 +154,14 @@ def _check_shapes(posterior: Posterior, structure: Any, leaves: tuple) -> None:
                 f"{name} failed for {told}: {type(error).__name__}: {error}. loglik gets ONE datum, "
                 "without the leading axis N."
             ) from error
-        leaves = jax.tree.leaves(value)
-        if len(leaves) != 1 or leaves[0].shape != ():
+        values = jax.tree.leaves(value)
+        if len(values) != 1 or values[0].shape != ():
             raise ValueError(
                 f"{name} must return one number, got shapes {_shapes(value)} for {told}. "
                 "It is the log-density of one datum: sum over its components (jnp.sum)."
             )
-        if not jnp.issubdtype(leaves[0].dtype, jnp.floating):
-            raise TypeError(f"{name} must return a floating number, got dtype {leaves[0].dtype}.")
+        if not jnp.issubdtype(values[0].dtype, jnp.floating):
+            raise TypeError(f"{name} must return a floating number, got dtype {values[0].dtype}.")
 
 
 def _shapes(tree: Any) -> Any:

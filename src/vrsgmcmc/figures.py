@@ -94,8 +94,8 @@ def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> No
     ordered = sorted(names, key=lambda item: item[3])
     wanted = np.array([to_axes.transform((x, y))[1] for _, _, x, y in ordered])
     # The heights nearest to `wanted`, in order, at least `gap` apart: a monotone regression.
-    shifted = wanted - gap * np.arange(len(wanted))
-    height = isotonic(shifted) + gap * np.arange(len(wanted))
+    room = gap * np.arange(len(wanted))
+    height = np.clip(isotonic(wanted - room), 0, 1 - room[-1]) + room
     for (name, colour, x, y), h in zip(ordered, height, strict=True):
         axes.annotate(
             name,

@@ -37,7 +37,7 @@ Word: TypeAlias = UInt32[Array, "..."]
 
 # The authors' default, and JAX's. 13 would save about a sixth of the time of a large `normal_like`.
 ROUNDS = 20
-# What each use adds to the key. The low 16 bits stay free for the attempts of `integers`.
+# What each use xors to the key. The low 16 bits stay free for the attempts of `integers`.
 FOLD_ONE, FOLD_TWO, NORMAL, INTEGERS = 0x3C6E0000, 0x78DD0000, 0xA54F0000, 0xF1BB0000
 
 MAGNITUDE = 0x7FFFFFFF

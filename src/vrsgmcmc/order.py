@@ -186,7 +186,7 @@ def bijection(
 
     def network(x):
         start = x // jnp.uint32(b), x % jnp.uint32(b)
-        (left, right), _ = lax.scan(double_round, start, keys, unroll=8)
+        (left, right), _ = lax.scan(double_round, start, keys, unroll=pairs <= 6 or 1)
         return left * jnp.uint32(b) + right
 
     def walk(x):

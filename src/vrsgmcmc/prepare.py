@@ -14,7 +14,7 @@ from vrsgmcmc import chain, door, folds, steps, tree
 from vrsgmcmc.arguments import one_of, positive, whole
 from vrsgmcmc.chain import LONGEST_CHUNK, Program, Roots, Setting, run
 from vrsgmcmc.folds import Observable, Watch
-from vrsgmcmc.kernel import check_pair, check_sizes
+from vrsgmcmc.kernels import check_pair, check_sizes
 from vrsgmcmc.noise import fold
 from vrsgmcmc.order import ORDERS
 from vrsgmcmc.posterior import part_size
@@ -123,7 +123,7 @@ def prepare(
     check_sizes("sample", estimator, size, batch_size)
     batched = chain_method == "vmap"
     roots = jax.vmap(lambda c: chain.roots(fold(key, c)))(jnp.arange(num_chains))
-    fresh = not isinstance(init, State)
+    fresh, starts = not isinstance(init, State), None
     if fresh:
         starts = start_positions(init, roots.start, batched)
         some = jax.tree.map(lambda leaf: leaf[0], starts)
@@ -171,9 +171,7 @@ def prepare(
     setting = Setting(
         estimator, integrator, clip, data, watched, kept_from, jnp.asarray(thin, jnp.int32)
     )
-    state = init
-    if fresh:
-        state = run(start_state, program, True, setting, (roots.dynamics, starts))
+    state = run(start_state, program, True, setting, (roots.dynamics, starts)) if fresh else init
     settings = {
         "estimator": estimator if estimator.name != "control_variate" else "control_variate",
         "integrator": integrator,

@@ -59,10 +59,10 @@ class Result:
         `options` go to `arviz_stats.summary`, which takes about 5 ms per scalar: pick `var_names`
         for a large model. `.attrs["note"]` of the table says which chains were left out.
         """
-        from arviz_stats import summary
+        from arviz_stats.summary import summary
 
         tree = self.to_arviz()
-        table = summary(tree, **{"round_to": "none", "kind": "all", **options})
+        table: Any = summary(tree, **{"round_to": "none", "kind": "all", **options})
         table.attrs["note"] = tree.attrs["note"]
         return table
 

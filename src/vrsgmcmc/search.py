@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array
 
 from vrsgmcmc.posterior import (
     likelihood_gradient,
@@ -48,7 +49,7 @@ def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
     """One iteration: a direction, and a line search along it."""
     batch = Batch(jnp.arange(jax.tree.leaves(data)[0].shape[0]), data)
 
-    def height(params):
+    def height(params) -> Array:
         return -log_posterior(posterior, params, batch)
 
     optimizer = optax.lbfgs()
@@ -62,7 +63,7 @@ def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def log_posterior(posterior: Posterior, params: Params, batch: Batch):
+def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Any:
     """log p(x | D), summed in parts like its gradient."""
     lock = jax.random.key(0)
     count = batch.index.shape[0]

@@ -2,7 +2,7 @@
 
 Everything else in the library is written in these words. An estimator is memory plus a formula for
 the gradient; an integrator is dynamics that calls `gradient(x)` once per step, wherever its scheme
-wants it. Neither knows the other, so any pair composes (see `kernel.py`).
+wants it. Neither knows the other, so any pair composes (see `kernels.py`).
 
 Descriptions of both are frozen dataclasses registered as pytrees: their numbers (temperature,
 friction, centre) are leaves, hence arguments of the compiled program; their structure (sizes,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,7 +29,7 @@ from scipy.special import expit
 import vrsgmcmc as vr
 from vrsgmcmc import datasets, figures
 from vrsgmcmc.experiments import Settings
-from vrsgmcmc.experiments.knowledge import error, moments_to_look, running
+from vrsgmcmc.experiments.knowledge import Knowledge, error, score, watch
 from vrsgmcmc.experiments.record import aligned, save_csv, save_record
 from vrsgmcmc.types import Estimator
 
@@ -99,21 +100,12 @@ class Reference(NamedTuple):
     draws: Float[np.ndarray, "draws d"]
 
 
-class Curves(NamedTuple):
-    """What each chain knows after some data passes."""
-
-    passes: Float[np.ndarray, " points"]
-    nll: Float[np.ndarray, "chain points"]
-    accuracy: Float[np.ndarray, "chain points"]
-    mean: Float[np.ndarray, "chain points d"]
-    variance: Float[np.ndarray, "chain points d"]
-
-
 class Shown(NamedTuple):
     """A method's run at the step size that answers one question best."""
 
     row: dict[str, Any]
-    curves: Curves
+    passes: Float[np.ndarray, " points"]
+    curves: Knowledge
     error: Float[np.ndarray, "chain points"]
     draws: Float[np.ndarray, "draws d"]
 
@@ -153,13 +145,27 @@ def prepare() -> Problem:
     return Problem(*((x.astype(np.float32), y) for x, (_, y) in zip(tables, parts, strict=True)))
 
 
-def long_run(problem: Problem, seed: int) -> Reference:
-    """The reference: no gradient noise, and a scheme whose stationary law is nearly exact."""
+def chains(problem: Problem, seed: int, stage: int, **options: Any) -> vr.Result:
+    """Chains from zero; `stage` sets reference, tuning and shown runs apart."""
     result = vr.sample(
-        jax.random.fold_in(jax.random.key(seed), 2),
-        vr.models.logistic.posterior(),
+        jax.random.fold_in(jax.random.key(seed), stage),
+        vr.models.logistic.posterior(prior_variance=1.0),
         problem.train,
         vr.models.logistic.initial(len(COLUMNS)),
+        progress=False,
+        **options,
+    )
+    if result.interrupted:  # half a comparison is none
+        raise KeyboardInterrupt
+    return result
+
+
+def long_run(problem: Problem, seed: int) -> Reference:
+    """The reference: no gradient noise, and a scheme whose stationary law is nearly exact."""
+    result = chains(
+        problem,
+        seed,
+        stage=2,
         estimator=vr.full(),
         integrator=vr.splitting("BAOAB", friction=8.0),
         step_size=0.08,
@@ -167,11 +173,9 @@ def long_run(problem: Problem, seed: int) -> Reference:
         burn_in=500,
         thin=5,
         num_chains=16,
-        progress=False,
     )
-    stop_if_interrupted(result)
     draws = result.draws.reshape(-1, len(COLUMNS)).astype(np.float64)
-    nll, accuracy = score(likelihoods(draws, problem.test).mean(axis=0, keepdims=True))
+    nll, accuracy = score(likelihoods(problem.test, draws).mean(axis=0, keepdims=True))
     row = {
         "method": "full gradient (reference)",
         "data_passes": result.data_passes,
@@ -189,7 +193,7 @@ def tune(
     """Question -> its criterion for each step size of the grid, all of them in one run."""
     repeats = max(1, settings.chains // len(STEP_SIZES))
     result = sample(problem, method, np.repeat(STEP_SIZES, repeats), settings, stage=0)
-    curves = watch(problem, method, result, problem.validation)
+    curves = watch(result.draws, partial(likelihoods, problem.validation))
     criteria = curves.nll, error(curves.mean, curves.variance, reference.draws)
     last = [values[:, -1].reshape(-1, repeats).mean(axis=1) for values in criteria]
     return dict(zip(QUESTIONS, (values.tolist() for values in last), strict=True))
@@ -198,58 +202,28 @@ def tune(
 def sample(
     problem: Problem, method: Method, step: Any, settings: Settings, stage: int
 ) -> vr.Result:
-    """As many steps as the passes allow, from zero."""
+    """As many steps as the passes allow."""
     num_steps = method.affordable(problem.size, settings.passes)
-    result = vr.sample(
-        jax.random.fold_in(jax.random.key(settings.seed), stage),
-        vr.models.logistic.posterior(),
-        problem.train,
-        vr.models.logistic.initial(len(COLUMNS)),
+    return chains(
+        problem,
+        settings.seed,
+        stage,
         estimator=method.estimator,
         step_size=np.asarray(step) / problem.size,
         batch_size=method.batch_size,
-        num_steps=num_steps,
-        num_chains=np.size(step) if np.ndim(step) else settings.chains,
-        thin=max(1, num_steps // DRAWS),
         anchor_order=method.anchor_order,
-        progress=False,
-    )
-    stop_if_interrupted(result)
-    return result
-
-
-def stop_if_interrupted(result: vr.Result) -> None:
-    """`vr.sample` answers Ctrl-C with what is finished; half a comparison is none."""
-    if result.interrupted:
-        raise KeyboardInterrupt
-
-
-def watch(problem: Problem, method: Method, result: vr.Result, table: Table) -> Curves:
-    ends = moments_to_look(result.draws.shape[1])
-    draws = result.draws.astype(np.float64)
-    scores = [score(running(likelihoods(chain, table), ends)) for chain in draws]
-    mean = np.stack([running(chain, ends) for chain in draws])
-    square = np.stack([running(chain**2, ends) for chain in draws])
-    return Curves(
-        passes=method.cost(problem.size, result.draw_steps[ends - 1]) / problem.size,
-        nll=np.stack([nll for nll, _ in scores]),
-        accuracy=np.stack([accuracy for _, accuracy in scores]),
-        mean=mean,
-        variance=square - mean**2,
+        num_steps=num_steps,
+        thin=max(1, num_steps // DRAWS),
+        num_chains=np.size(step) if np.ndim(step) else settings.chains,
     )
 
 
 def likelihoods(
-    draws: Float[np.ndarray, "draws d"], table: Table
+    table: Table, draws: Float[np.ndarray, "draws d"]
 ) -> Float[np.ndarray, "draws rows"]:
     """P(y_i | x_i, w) of every row for every draw w."""
     x, y = table
     return expit(draws @ (x * (2 * y - 1)[:, None]).T)
-
-
-def score(averages: Float[np.ndarray, "points rows"]) -> tuple[np.ndarray, np.ndarray]:
-    """Negative log-likelihood and accuracy of predictions that average `likelihoods`."""
-    return -np.log(averages).mean(axis=1), (averages > 0.5).mean(axis=1)
 
 
 def show(
@@ -260,7 +234,8 @@ def show(
     step: float,
     result: vr.Result,
 ) -> Shown:
-    curves = watch(problem, method, result, problem.test)
+    curves = watch(result.draws, partial(likelihoods, problem.test))
+    passes = method.cost(problem.size, result.draw_steps[curves.ends - 1]) / problem.size
     distance = error(curves.mean, curves.variance, reference.draws)
     first = result.draws.shape[1] // 5
     kept = replace(result, draws=result.draws[:, first:], draw_steps=result.draw_steps[first:])
@@ -270,7 +245,6 @@ def show(
     row = {
         "method": name,
         "step": step,
-        "batch_size": method.batch_size,
         "num_steps": result.num_steps,
         "data_passes": result.data_passes,
         "seconds": result.seconds,
@@ -282,7 +256,7 @@ def show(
         "worth": float(1 / distance[:, -1].mean()),
         **convergence(kept),
     }
-    return Shown(row, curves, distance, kept.draws.reshape(-1, len(COLUMNS)))
+    return Shown(row, passes, curves, distance, kept.draws.reshape(-1, len(COLUMNS)))
 
 
 def convergence(result: vr.Result) -> dict[str, float]:
@@ -298,7 +272,7 @@ def table(report: Report) -> str:
     full = report.reference.row
     return f"""
 Pima logistic regression, {report.problem.size} rows, {report.settings.chains} chains
-numbers are for one chain, seconds for all of them
+numbers are for one chain; seconds for all of them, without compiling (the reference: with it)
 
 prediction: the step size with the lowest validation NLL
 {aligned([*prediction, full], PREDICTION)}
@@ -329,13 +303,13 @@ def write(report: Report, folder: Path, command: str) -> list[str]:
         {
             "question": question,
             "method": name,
-            "data_passes": float(run.curves.passes[p]),
+            "data_passes": float(run.passes[p]),
             "test_nll": float(run.curves.nll[:, p].mean()),
             "test_nll_sd": float(run.curves.nll[:, p].std()),
             "error": float(run.error[:, p].mean()),
         }
         for question, name, run in runs
-        for p in range(len(run.curves.passes))
+        for p in range(run.passes.size)
     ]
     draws = {name: run.draws for name, run in report.shown["posterior"].items()}
     return [
@@ -349,11 +323,11 @@ def write(report: Report, folder: Path, command: str) -> list[str]:
 
 def draw_curves(report: Report) -> figures.Figure:
     losses = {
-        name: (run.curves.passes, run.curves.nll.mean(axis=0))
+        name: (run.passes, run.curves.nll.mean(axis=0))
         for name, run in report.shown["prediction"].items()
     }
     worths = {
-        name: (run.curves.passes, 1 / run.error.mean(axis=0))
+        name: (run.passes, 1 / run.error.mean(axis=0))
         for name, run in report.shown["posterior"].items()
     }
     prediction = figures.Panel(
