@@ -134,14 +134,19 @@ def test_a_compiled_scan_is_the_plain_loop(estimator):
     index = np.arange(2 * SIZE).reshape(2, 1, SIZE) % SIZE
     anchors = index[:, 0, : kernel.anchor_size or 1]
     batches = index if estimator.name == "full" else index[..., -COUNT:]
-    compiled = jax.jit(lambda *indices: run_cycles(kernel, DATA, *indices))(anchors, batches)
-    with jax.disable_jit():
-        plain = run_cycles(kernel, DATA, anchors, batches)
-    assert jax.tree.structure(compiled) == jax.tree.structure(plain)
-    for one, other in zip(compiled[1:], plain[1:], strict=True):
-        np.testing.assert_allclose(rows(one), rows(other), rtol=1e-12)
-    np.testing.assert_allclose(flat(compiled[0].position), flat(plain[0].position), rtol=1e-12)
-    assert int(compiled[0].step) == int(plain[0].step) == 2
+    last, positions, estimates = jax.jit(lambda *i: run_cycles(kernel, DATA, *i))(anchors, batches)
+
+    state = kernel.init(jax.random.key(START_KEY), START)
+    for l in range(2):
+        lock = jax.random.fold_in(jax.random.key(LOCK), l)
+        step = jax.random.fold_in(jax.random.key(STEP), l)
+        state = kernel.refresh(lock, state, take(DATA, anchors[l]))
+        np.testing.assert_allclose(rows(positions)[l], flat(state.position), rtol=1e-12)
+        state, info = kernel.step(step, state, take(DATA, batches[l, 0]), 0.05)
+        np.testing.assert_allclose(rows(estimates)[l], flat(info.gradient), rtol=1e-12)
+    np.testing.assert_allclose(flat(last.position), flat(state.position), rtol=1e-12)
+    assert jax.tree.structure(last) == jax.tree.structure(state)
+    assert int(last.step) == int(state.step) == 2
 
 
 @pytest.mark.parametrize("estimator", estimators(ANCHOR, variants=False), ids=show)

@@ -21,6 +21,7 @@ Mistakes found in other libraries, and what catches them here (weak: in test_wea
 
 import re
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -37,7 +38,7 @@ import vrsgmcmc as vr
 from vrsgmcmc.noise import fold, normal_like
 
 T, F = 0.6, 1.7  # temperature and friction of the tests
-STEP_SIZES = (0.1, 0.03, 0.2, 0.05)
+STEP_SIZES = (0.1, 0.03, 0.2)
 
 # ---------------------------------------------------------------- a quadratic, twice
 
@@ -76,8 +77,11 @@ def step(integrator, key, state, step_size):
     return kernel.step(key, state, BATCH, step_size)[0]
 
 
+@contextmanager
 def refused(message):
-    return pytest.raises(ValueError, match=f"^{re.escape(message)}$")
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        yield
+    assert str(error.value) == message
 
 
 @jax.jit
@@ -260,7 +264,7 @@ def word_row(word):
     )
 
 
-WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "AOAB", "OABAO", "OAB", "BOBAO", "UBU", "BUB", "UB")
+WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "AOAB", "OABAO", "UBU", "BUB")
 momentum = dict(own=lambda dynamics: {"p": dynamics})
 
 TABLE: dict[str, dict[str, Row]] = {
@@ -397,19 +401,18 @@ def test_flow_u(kind):
     The first step of the word UB is U alone: its B waits for the next one.
     """
     tolerance = 1e-11 if kind == jnp.float64 else 1e-4
-    times, key = np.geomspace(1e-6, 30, 14) / F, jax.random.key(4)
-    zeros, ones = jnp.zeros(DIMENSION, kind), jnp.ones(DIMENSION, kind)
+    key, zeros, ones = jax.random.key(4), jnp.zeros(DIMENSION, kind), jnp.ones(DIMENSION, kind)
+    rest = vr.splitting("UB", F).init(key, zeros)
 
     def u(t, momentum, temperature):
-        integrator = vr.splitting("UB", F, temperature)
-        dynamics = integrator.init(key, zeros)._replace(momentum=momentum)
-        x, after = integrator.step(key, zeros, dynamics, lambda x: x, jnp.asarray(t, kind), 1)
+        flow, dynamics = vr.splitting("UB", F, temperature), rest._replace(momentum=momentum)
+        x, after = flow.step(key, zeros, dynamics, lambda x: x, jnp.asarray(t, kind), 1)
         assert x.dtype == after.momentum.dtype == kind
         return np.stack([x, after.momentum]).astype(float)
 
     flow = fold(key, 1)
     xi = np.stack([normals(fold(flow, tag), zeros) for tag in (0, 1)]).astype(float)
-    for t in times:
+    for t in np.array([1e-6, 1e-4, 0.01, 0.2, 0.49, 0.51, 3, 30]) / F:
         mean, noise = u(t, ones, 0.0), u(t, zeros, T)
         expected = expm(t * np.array([[0, 1], [0, -F]]))[:, 1:]
         np.testing.assert_allclose(mean, expected * np.ones(DIMENSION), rtol=tolerance)

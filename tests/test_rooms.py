@@ -33,8 +33,8 @@ ROOMS = {  # a room -> the rooms it may import; a room may only import what stan
     "models": "types tree posterior arguments",
     "datasets": "types",
     "__init__": ABOVE,
-    "experiments": ABOVE,
     "figures": ABOVE,
+    "experiments": ABOVE,
     "cli": ABOVE,
     "__main__": "cli",
 }

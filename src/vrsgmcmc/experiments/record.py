@@ -7,7 +7,6 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,8 @@ def save_record(
     folder: Path, experiment: str, command: str, settings: Settings, results: Mapping[str, Any]
 ) -> str:
     """Write the results with the command, settings and versions that gave them; returns the name."""
+    from importlib.metadata import version
+
     import jax
 
     record = {
