@@ -91,7 +91,7 @@ class Span(NamedTuple):
     start: Int[Array, ""]
     last: Int[Array, ""]
     stop: Int[Array, ""]
-    first_step: Int[Array, ""]  # the step that the first step size is for
+    first_step: Int[Array, ""]  # the step that the schedule begins with
     first_draw: Int[Array, ""]  # the draw that the first slot is for
 
 
@@ -195,12 +195,16 @@ def advance(
     program: Program,
     setting: Setting,
     roots: Roots,
-    step_sizes: Float[Array, " H"],
+    step_size: Float[Array, ""],
     carry: Carry,
     span: Span,
+    schedule: Float[Array, " H"],
     careful: bool = False,
 ) -> tuple[Carry, PyTree, Bool[Array, ""], Trouble]:
-    """One chunk of one chain: the carry, the draws, whether all is finite, and where it was not."""
+    """One chunk of one chain: the carry, the draws, whether all is finite, and where it was not.
+
+    h_l is the chain's step size times the common schedule, whose last value holds from there on.
+    """
     kernel = bind(program, setting)
     m, parts, block = program.cycle, program.parts, program.block
     full = setting.estimator.name == "full"
@@ -252,7 +256,7 @@ def advance(
             batch = everything
             if index is not None:
                 batch = Batch(index[row], take(setting.data, index[row]))
-            h = step_sizes[jnp.minimum(l - span.first_step, step_sizes.shape[0] - 1)]
+            h = step_size * schedule[jnp.minimum(l - span.first_step, schedule.shape[0] - 1)]
             return one(l, keys[row], batch, h, carried)
 
         return lax.fori_loop(

@@ -190,13 +190,13 @@ class Run:
         first_draw, next_draw = job.draws_before(before), job.draws_before(after)
         (first, start), (last, end) = line.place(unit), line.place(stop - 1)
         span = Span(*np.array([first, start, last, end + 1, before, first_draw], np.int32))
-        sizes = job.chunk_of_step_sizes(before, after)
+        common = (span, job.schedule_between(before, after))
         for g, members in enumerate(self.members):
-            arguments = (self.roots[g], self.pick(sizes, g), self.carries[g])
-            carry, draws, finite, _ = self.call(chain.advance, arguments, (span,))
+            arguments = (self.roots[g], self.pick(job.step_sizes, g), self.carries[g])
+            carry, draws, finite, _ = self.call(chain.advance, arguments, common)
             for row in np.flatnonzero(~np.atleast_1d(np.asarray(finite))):
                 if members[row] not in self.divergences:
-                    self.locate(members[row], g, span, sizes)
+                    self.locate(members[row], g, common)
             if next_draw > first_draw:
                 self.store(members, draws, first_draw, next_draw)
             self.carries[g] = carry
@@ -211,17 +211,18 @@ class Run:
 
         jax.tree.map(copy, self.draws, draws)
 
-    def locate(self, c: int, group: int, span: Span, sizes: np.ndarray) -> None:
+    def locate(self, c: int, group: int, common: tuple[Span, np.ndarray]) -> None:
         """Run the chunk again, this chain alone and step by step, to see where it left."""
         job, roots, carry = self.job, self.roots[group], self.carries[group]
         if job.batched:
             roots, carry = jax.tree.map(lambda leaf: leaf[c], (roots, carry))
-        arguments = (roots, sizes[c], carry)
+        arguments = (roots, job.step_sizes[c], carry)
         carry, _, _, trouble = run(
-            chain.advance, job.program, False, job.setting, arguments, (span,), careful=True
+            chain.advance, job.program, False, job.setting, arguments, common, careful=True
         )
         step, growth = int(trouble.step), float(trouble.growth)
-        h = float(sizes[c][min(step - int(span.first_step), sizes.shape[1] - 1)])
+        span, schedule = common
+        h = float(job.step_sizes[c] * schedule[min(step - span.first_step, schedule.size - 1)])
         # an unstable mode of curvature k grows by |1 - h k| a step, and 1/k is a stable step size
         shrink = 1 / (1 + growth) if np.isfinite(growth) and growth > 0 else 0.1
         leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(carry.state.position)]

@@ -34,7 +34,8 @@ class Job:
     roots: Roots
     state: State
     fresh: bool  # the chains start here, rather than continue
-    step_sizes: np.ndarray
+    step_sizes: np.ndarray  # [chain]: h_l of a chain is its step size times the schedule
+    schedule: np.ndarray  # [1], or [num_steps]
     names: tuple[str, ...]
     searched: int  # evaluations that the search for a centre took
     first: int  # the step the run starts from
@@ -55,13 +56,12 @@ class Job:
         """How many draws the steps before `step` give."""
         return max(0, step - self.first - self.burn_in) // self.thin
 
-    def chunk_of_step_sizes(self, before: int, after: int) -> np.ndarray:
-        """[chain, H] for steps [before, after); H is 1 where they are fixed, else always the same."""
-        sizes = self.step_sizes
-        if sizes.shape[1] > 1:
-            sizes = sizes[:, before - self.first : after - self.first]
-            sizes = np.pad(sizes, ((0, 0), (0, self.longest_chunk - sizes.shape[1])))
-        return sizes.astype(jnp.result_type(*jax.tree.leaves(self.state.position)))
+    def schedule_between(self, before: int, after: int) -> np.ndarray:
+        """The schedule of steps [before, after), padded to one length for all chunks."""
+        if self.schedule.size == 1:
+            return self.schedule
+        part = self.schedule[before - self.first : after - self.first]
+        return np.pad(part, (0, self.longest_chunk - part.size))
 
     def visited(self, parts: Iterable[int]) -> int:
         """The data that these parts of refreshes visit."""
@@ -135,7 +135,8 @@ def prepare(
         check_continuation(init, estimator, num_chains)
         some = jax.tree.map(lambda leaf: leaf[0], init.position)
     first = 0 if fresh else int(init.step[0])
-    sizes = steps.resolve(step_size, first, num_steps, num_chains)
+    step_sizes, schedule = steps.resolve(step_size, first, num_steps, num_chains)
+    kind = jnp.result_type(*jax.tree.leaves(some))
     check_room(estimator, some, size, num_chains, keep, (num_steps - burn_in) // thin)
 
     searched = 0
@@ -189,7 +190,7 @@ def prepare(
         "data_size": size,
     }
     return Job(
-        program, setting, roots, state, fresh, sizes, names, searched, first, num_steps, num_chains,
+        program, setting, roots, state, fresh, step_sizes.astype(kind), schedule.astype(kind), names, searched, first, num_steps, num_chains,
         burn_in, thin, batched, settings,
     )  # fmt: skip
 

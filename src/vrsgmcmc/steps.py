@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 def resolve(
     step_size: Any, first: int, num_steps: int, num_chains: int
-) -> Float[np.ndarray, "chains H"]:
-    """The step sizes [chains, H]: H is 1 for fixed ones and `num_steps` for a schedule."""
+) -> tuple[Float[np.ndarray, " chains"], Float[np.ndarray, " H"]]:
+    """A step size for each chain and a common schedule; h_l is their product, H is 1 if it is fixed."""
     if callable(step_size):
         values = _evaluate(step_size, first, num_steps)
         bad = ~np.isfinite(values) | (values < 0)
@@ -29,7 +29,7 @@ def resolve(
             raise ValueError(
                 "step_size: the schedule is 0 at every step; the chain would not move."
             )
-        return np.broadcast_to(values, (num_chains, num_steps))
+        return np.ones(num_chains), values
     try:
         values = np.asarray(step_size, np.float64)
     except (TypeError, ValueError):
@@ -46,7 +46,7 @@ def resolve(
             f"step_size={step_size!r}: step sizes must be positive and finite. They multiply the "
             "gradient of the sum over N data; a step of 0.1 on the mean is 0.1 / N here."
         )
-    return np.broadcast_to(values.reshape(-1, 1), (num_chains, 1))
+    return np.broadcast_to(values, (num_chains,)), np.ones(1)
 
 
 def _evaluate(schedule: Callable, first: int, num_steps: int) -> np.ndarray:

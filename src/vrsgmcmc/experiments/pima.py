@@ -61,12 +61,13 @@ Table: TypeAlias = tuple[np.ndarray, np.ndarray]  # x [rows, 9], ones first; y [
 class Method(NamedTuple):
     estimator: Estimator
     batch_size: int = 10
+    order: str = "without_replacement"
     anchor_order: str = "without_replacement"
 
     def cost(self, size: int, steps: Any) -> Any:
         """Per-datum gradient evaluations of so many steps."""
         every = self.estimator.every(size, self.batch_size)
-        refreshes = -(-steps // every) if every else 0
+        refreshes = -(-steps // every) if every else 1
         each = self.estimator.cost(size, self.batch_size)
         return steps * each + self.estimator.anchor(size) * refreshes
 
@@ -211,6 +212,7 @@ def sample(
         estimator=method.estimator,
         step_size=np.asarray(step) / problem.size,
         batch_size=method.batch_size,
+        order=method.order,
         anchor_order=method.anchor_order,
         num_steps=num_steps,
         thin=max(1, num_steps // DRAWS),
