@@ -190,9 +190,23 @@ def prepare(
         "data_size": size,
     }
     return Job(
-        program, setting, roots, state, fresh, step_sizes.astype(kind), schedule.astype(kind), names, searched, first, num_steps, num_chains,
-        burn_in, thin, batched, settings,
-    )  # fmt: skip
+        program=program,
+        setting=setting,
+        roots=roots,
+        state=state,
+        fresh=fresh,
+        step_sizes=step_sizes.astype(kind),
+        schedule=schedule.astype(kind),
+        names=names,
+        searched=searched,
+        first=first,
+        num_steps=num_steps,
+        num_chains=num_chains,
+        burn_in=burn_in,
+        thin=thin,
+        batched=batched,
+        settings=settings,
+    )
 
 
 def watch(
