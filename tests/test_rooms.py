@@ -19,7 +19,7 @@ ROOMS = {  # a room -> the rooms it may import; a room may only import what stan
     "order": "types noise arguments",
     "estimators": "types tree posterior arguments",
     "integrators": "types tree noise arguments",
-    "kernels": "types tree noise arguments",
+    "kernels": "types tree noise posterior arguments",
     "folds": "types tree arguments",
     "door": "types tree posterior",
     "steps": "",

@@ -162,70 +162,70 @@ def assert_same_run(one, other):
 # --- Algorithm 1, line by line -------------------------------------------------------------------
 
 
-@cache
-def randomness(name, num_steps=STEPS):
-    """What the chains draw: noise, minibatches, anchors, and which entries of the data each step and
-    each cycle sees; leaves [chain, step or cycle, ...]."""
-    method = METHODS[name]
-    orders = {
-        "order": "without_replacement",
-        "anchor_order": "without_replacement",
-    } | method.options
-    anchor = method.estimator.anchor(N)
-
-    def masks(key):
-        if method.posterior.augment is None:
-            return jnp.ones((N, D))
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(N))
-        return jax.vmap(dropout)(keys, (jnp.ones((N, D)), jnp.asarray(Y)))[0]
-
-    def one_step(roots, l):
-        key = fold(roots.noise, l)
-        batch = order.draw(orders["order"], roots.batch, l, N, BATCH)
-        return normal_like(fold(key, 0), jnp.zeros(D)), batch, masks(fold(key, 1))
-
-    def one_cycle(roots, number):
-        rows = jnp.arange(N)
-        if 0 < anchor < N:
-            rows = order.draw(orders["anchor_order"], roots.anchor, number, N, anchor)
-        return rows, masks(fold(roots.lock, number))
+def of_each_chain(draw):
+    """`draw(roots, l)` for every chain and every l: leaves [chain, l, ...]."""
 
     @jax.jit
     def all_of_them(key):
         roots = jax.vmap(lambda c: chain.roots(fold(key, c)))(jnp.arange(CHAINS))
+        inner = jax.vmap(draw, (None, 0))
+        return jax.vmap(inner, (0, None))(roots, jnp.arange(STEPS))
 
-        def many(one):
-            inner = jax.vmap(one, (None, 0))
-            return jax.vmap(inner, (0, None))(roots, jnp.arange(num_steps))
+    return np.asarray(all_of_them(jax.random.key(KEY)))
 
-        return many(one_step), many(one_cycle)
 
-    return jax.tree.map(np.asarray, all_of_them(jax.random.key(KEY)))
+@cache
+def noise():
+    return of_each_chain(lambda roots, l: normal_like(fold(fold(roots.noise, l), 0), jnp.zeros(D)))
+
+
+@cache
+def rows_of(root, name, count):
+    """The minibatches, or the anchors, in an order; all data have one order only."""
+    if count == N:
+        return np.broadcast_to(np.arange(N), (CHAINS, STEPS, N))
+    return of_each_chain(lambda roots, l: order.draw(name, getattr(roots, root), l, N, count))
+
+
+@cache
+def masks(root):
+    """What dropout leaves of each datum, at each step (`noise`) or in each cycle (`lock`)."""
+
+    def one(roots, l):
+        key = fold(roots.lock, l) if root == "lock" else fold(fold(roots.noise, l), 1)
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(N))
+        return jax.vmap(dropout)(keys, (jnp.ones((N, D)), jnp.asarray(Y)))[0]
+
+    return of_each_chain(one)
 
 
 def written_out(method, c, h=H):
     """The positions x_1, x_2, ... of chain c. The old gradient is refreshed when l mod m = 0."""
-    drawn = jax.tree.map(lambda leaf: leaf[c], randomness(name_of(method)))
-    (noise, batches, step_masks), (anchors, cycle_masks) = drawn
-    name, m = method.estimator.name, method.period
+    name, m, options = method.estimator.name, method.period, method.options
+    batches = rows_of("batch", options.get("order", "without_replacement"), BATCH)[c]
+    anchor_order = options.get("anchor_order", "without_replacement")
+    anchors = rows_of("anchor", anchor_order, method.estimator.anchor(N) or N)[c]
+    step_masks = cycle_masks = np.ones((STEPS, N, D))
+    if method.posterior.augment is not None:
+        step_masks, cycle_masks = masks("noise")[c], masks("lock")[c]
     h = np.broadcast_to(h, STEPS)
     everything = np.arange(N)
 
-    def gradients(w, rows, masks):
-        x = X[rows] * masks[rows]
+    def gradients(w, rows, mask):
+        x = X[rows] * mask[rows]
         return (Y[rows] - 1 / (1 + np.exp(-x @ w)))[:, None] * x
 
     path = [START]
     for l in range(STEPS):
-        w, rows, masks = path[-1], batches[l], step_masks[l]
+        w, rows, fresh = path[-1], batches[l], step_masks[l]
         if name == "full":
-            likelihood = gradients(w, everything, masks).sum(0)
+            likelihood = gradients(w, everything, fresh).sum(0)
         elif name == "minibatch":
-            likelihood = N / BATCH * gradients(w, rows, masks).sum(0)
+            likelihood = N / BATCH * gradients(w, rows, fresh).sum(0)
         elif name == "saga":
             if l == 0:
                 table = gradients(w, everything, cycle_masks[0])
-            new = gradients(w, rows, masks)
+            new = gradients(w, rows, fresh)
             likelihood = table.sum(0) + N / BATCH * (new - table[rows]).sum(0)
             table[rows] = new
         else:
@@ -238,7 +238,7 @@ def written_out(method, c, h=H):
             change = gradients(w, rows, locked) - gradients(anchor, rows, locked)
             likelihood = old + N / BATCH * change.sum(0)
         g = -w + likelihood
-        path.append(w + h[l] * g + math.sqrt(2 * h[l]) * noise[l])
+        path.append(w + h[l] * g + math.sqrt(2 * h[l]) * noise()[c, l])
     return np.array(path[1:])
 
 
@@ -386,9 +386,9 @@ def test_sequential_chains_continue():
 
 
 def test_chains_have_their_own_noise_minibatches_and_anchors():
-    (noise, batches, _), (anchors, _) = randomness("practical")
-    for leaf in (noise, batches, anchors):
-        assert len({rows.tobytes() for rows in leaf}) == CHAINS
+    subsets = "without_replacement"
+    for drawn in (noise(), rows_of("batch", subsets, BATCH), rows_of("anchor", subsets, 8)):
+        assert len({rows.tobytes() for rows in drawn}) == CHAINS
     cold = PRACTICAL.run(temperature=0.0).draws  # no noise: what is left are the minibatches
     assert len({row.tobytes() for row in cold[:, 0]}) == CHAINS
 

@@ -168,13 +168,24 @@ def _shapes(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: tuple(leaf.shape), tree)
 
 
-def check_start(posterior: Posterior, params: Params, data: Data, chain: int | None) -> None:
-    """The log-densities and their gradients are finite where the chain starts."""
+def check_starts(posterior: Posterior, starts: Params, data: Data, told: bool) -> None:
+    """The log-densities and their gradients are finite where the chains start.
+
+    `told`: the chains start at different places, so a message tells which one it is about.
+    """
     rows = min(ROWS_TRIED, jax.tree.leaves(data)[0].shape[0])
     items = jax.tree.map(lambda leaf: leaf[:rows], data)
-    lock = jax.random.key(0)
-    prior, likelihoods, prior_bad, rows_bad = _try(posterior, params, items, lock)
-    where = "at init" if chain is None else f"at the start of chain {chain}"
+    if not told:
+        starts = jax.tree.map(lambda leaf: leaf[:1], starts)
+    found = jax.tree.map(np.asarray, _try(posterior, starts, items, jax.random.key(0)))
+    fine = np.isfinite(found[0]) & np.isfinite(found[1]).all(1)
+    fine &= ~np.any([flags for flags in found[2] + found[3]], axis=0)
+    if fine.all():
+        return
+    chain = int(np.argmin(fine))
+    params = jax.tree.map(lambda leaf: leaf[chain], starts)
+    prior, likelihoods, prior_bad, rows_bad = jax.tree.map(lambda leaf: leaf[chain], found)
+    where = f"at the start of chain {chain}" if told else "at init"
     if not np.isfinite(prior):
         raise ValueError(
             f"logprior is {prior} {where}. Start inside the prior's support"
@@ -195,15 +206,22 @@ def check_start(posterior: Posterior, params: Params, data: Data, chain: int | N
 
 
 @partial(jax.jit, static_argnames="posterior")
-def _try(posterior: Posterior, params: Params, items: Data, lock: PRNGKey):
+def _try(posterior: Posterior, starts: Params, items: Data, lock: PRNGKey):
+    """Log prior, log-likelihoods, and which leaves of their gradients are bad, for each chain."""
     batch = Batch(jnp.arange(jax.tree.leaves(items)[0].shape[0]), items)
-    bad = lambda tree: [~jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]  # noqa: E731
-    return (
-        posterior.logprior(params),
-        row_likelihoods(posterior, params, batch, lock),
-        bad(prior_gradient(posterior, params)),
-        bad(row_gradients(posterior, params, batch, lock)),
-    )
+
+    def bad(gradient):
+        return [~jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
+
+    def one(params):
+        return (
+            posterior.logprior(params),
+            row_likelihoods(posterior, params, batch, lock),
+            bad(prior_gradient(posterior, params)),
+            bad(row_gradients(posterior, params, batch, lock)),
+        )
+
+    return jax.lax.map(one, starts)
 
 
 def check_memory(needed: int, what: str, instead: str) -> None:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from vrsgmcmc.arguments import whole
 from vrsgmcmc.noise import fold
+from vrsgmcmc.posterior import cut, part_size, split_part
 from vrsgmcmc.tree import cast, square_norm
 from vrsgmcmc.types import (
     Anchored,
@@ -62,14 +63,28 @@ class Kernel:
 
     def refresh(self, key: PRNGKey, state: State, anchor: Batch) -> State:
         """Move the anchor to the current position and sum the gradient over the anchor's data."""
+        count = anchor.index.shape[0]
+        if self.anchor_size == self.size != count:
+            raise ValueError(
+                f"{self.estimator.name}() refreshes on all {self.size} data, got an anchor of {count}. "
+                "Pass Batch(arange(N), data), or accumulate() parts, add them and renew()."
+            )
         return self.renew(key, state, self.accumulate(key, state, anchor))
 
     def accumulate(self, key: PRNGKey, state: State, part: Batch) -> Any:
         """The contribution of some of the anchor's data to a refresh. Contributions add."""
         if not isinstance(self.estimator, Anchored):
             return ()
+        parts, rows = cut(part.index.shape[0], part_size(self.posterior, state.position, part))
+
+        def one_part(number, partial):
+            some, fresh = split_part(number, rows, part)
+            return self.collect(key, state, partial, some, fresh)
+
         blank = self.estimator.blank(state.memory)
-        return self.collect(key, state, blank, part)
+        if parts == 1:
+            return self.collect(key, state, blank, part)
+        return jax.lax.fori_loop(0, parts, one_part, blank)
 
     def collect(self, key: PRNGKey, state: State, partial: Any, part: Batch, present=None) -> Any:
         """`partial` with one more part: what `accumulate` and `+` do, in place."""
@@ -89,6 +104,8 @@ class Kernel:
         self, key: PRNGKey, state: State, batch: Batch, step_size: Scalar | float
     ) -> tuple[State, Info]:
         """x_l -> x_{l+1}, with one call of the estimator wherever the integrator wants it."""
+        if batch.index.shape[0] == 0:
+            raise ValueError("step: the batch is empty; it must hold at least one datum.")
         calls = []
 
         def gradient(point: Params) -> Params:
@@ -142,6 +159,7 @@ def kernel(
     """
     check_pair(posterior, estimator, integrator)
     size = whole("kernel", "size", size)
+    batch_size = batch_size if batch_size is None else whole("kernel", "batch_size", batch_size)
     check_sizes("kernel", estimator, size, batch_size)
     return Kernel(posterior, estimator, integrator, size, batch_size, clip)
 

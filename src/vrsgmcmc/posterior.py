@@ -20,7 +20,7 @@ from vrsgmcmc.tree import Sum, add, empty_sum
 from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
 
 PART_BYTES = 2**25  # intermediate values of one part: beyond the caches XLA:CPU gets slower
-LARGEST_PART = 2048
+LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
 
 
 def datum_keys(lock: PRNGKey, batch: Batch):
@@ -65,8 +65,8 @@ def likelihood_gradient(
         return jnp.sum(rows if present is None else rows * present.astype(rows.dtype))
 
     count = batch.index.shape[0]
-    part = part_size(posterior, params, batch)
-    if count <= part:
+    parts, part = cut(count, part_size(posterior, params, batch))
+    if parts <= 1:
         return jax.grad(total)(params, batch, present)
 
     def one_part(number, accumulated):
@@ -75,7 +75,13 @@ def likelihood_gradient(
             fresh = fresh * split_part(number, part, Batch(batch.index, present))[0].items
         return add(accumulated, jax.grad(total)(params, rows, fresh))
 
-    return jax.lax.fori_loop(0, -(-count // part), one_part, empty_sum(params)).value
+    return jax.lax.fori_loop(0, parts, one_part, empty_sum(params)).value
+
+
+def cut(count: int, most: int) -> tuple[int, int]:
+    """How many parts of at most `most` rows, and of how many each, so that little is done twice."""
+    parts = -(-count // most)
+    return parts, -(-count // max(parts, 1))
 
 
 def likelihood_change(

@@ -17,7 +17,7 @@ from vrsgmcmc.folds import Observable, Watch
 from vrsgmcmc.kernels import check_pair, check_sizes
 from vrsgmcmc.noise import fold
 from vrsgmcmc.order import ORDERS
-from vrsgmcmc.posterior import part_size
+from vrsgmcmc.posterior import cut, part_size
 from vrsgmcmc.search import find_mode
 from vrsgmcmc.types import Batch, Estimator, Integrator, Params, Posterior, State
 
@@ -128,9 +128,7 @@ def prepare(
         starts = start_positions(init, roots.start, batched)
         some = jax.tree.map(lambda leaf: leaf[0], starts)
         door.check_model(posterior, some, data)
-        for number in range(num_chains if callable(init) else 1):
-            here = jax.tree.map(lambda leaf, c=number: leaf[c], starts)
-            door.check_start(posterior, here, data, number if callable(init) else None)
+        door.check_starts(posterior, starts, data, told=callable(init))
     else:
         check_continuation(init, estimator, num_chains)
         some = jax.tree.map(lambda leaf: leaf[0], init.position)
@@ -149,7 +147,7 @@ def prepare(
 
     period = estimator.every(size, batch_size)
     anchor = estimator.anchor(size)
-    part = min(max(anchor, 1), part_size(posterior, some, Batch(jnp.arange(size), data)))
+    parts, part = cut(anchor, part_size(posterior, some, Batch(jnp.arange(size), data)))
     slots = 0
     if keep == "draws":
         slots = int(np.clip(DRAW_BYTES // (tree.nbytes(some) * num_chains), 2, LONGEST_CHUNK))
@@ -161,7 +159,7 @@ def prepare(
         anchor_order=anchor_order,
         cycle=period or chain.LONGEST_BLOCK,
         part=part,
-        parts=-(-anchor // part) if period else 0,
+        parts=parts if period else 0,
         watches=watches,
         weights=weights,
         slots=slots,

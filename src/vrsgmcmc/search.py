@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array
 
 from vrsgmcmc.posterior import (
+    cut,
     likelihood_gradient,
     part_size,
     prior_gradient,
@@ -67,7 +68,7 @@ def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Any:
     """log p(x | D), summed in parts like its gradient."""
     lock = jax.random.key(0)
     count = batch.index.shape[0]
-    part = min(count, part_size(posterior, params, batch))
+    parts, part = cut(count, part_size(posterior, params, batch))
 
     def one_part(number, accumulated):
         rows, fresh = split_part(number, part, batch)
@@ -75,7 +76,7 @@ def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Any:
         return add(accumulated, jnp.sum(terms * fresh.astype(terms.dtype)))
 
     start = empty_sum(posterior.logprior(params))
-    likelihood = jax.lax.fori_loop(0, -(-count // part), one_part, start)
+    likelihood = jax.lax.fori_loop(0, parts, one_part, start)
     return posterior.logprior(params) + likelihood.value
 
 

@@ -88,11 +88,14 @@ class Practical:
         """The current sample, or the mean of the last min(average, l + 1) of them."""
         if self.average == 1:
             return position
-        known = (jnp.arange(self.average) < memory.count).astype(jnp.float32)
-        weight = known / jnp.sum(known)
-        return jax.tree.map(
-            lambda past: jnp.tensordot(weight.astype(past.dtype), past, 1), memory.past
-        )
+        known = jnp.arange(self.average) < memory.count
+
+        def mean(past):
+            return jnp.tensordot(known.astype(past.dtype), past, 1) / jnp.sum(known).astype(
+                past.dtype
+            )
+
+        return jax.tree.map(mean, memory.past)
 
     def estimate(
         self,

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.posterior import prior_gradient, row_gradients
 from vrsgmcmc.tree import Sum, add, empty_sum, full_like
@@ -87,7 +87,7 @@ class SAGA:
         return gradient, Memory(table, add(memory.total, moved))
 
 
-def _weigh(weight: Float[Array, " b"], rows: Float[Array, "b ..."]) -> Float[Array, "b ..."]:
+def _weigh(weight: Shaped[Array, " b"], rows: Float[Array, "b ..."]) -> Float[Array, "b ..."]:
     return rows * weight.astype(rows.dtype).reshape(-1, *(1,) * (rows.ndim - 1))
 
 

@@ -35,6 +35,7 @@ from vrsgmcmc.types import Estimator
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
 DRAWS = 1000  # kept of each chain, about
+REFERENCE_STEPS = 10_000  # of each of 16 chains
 QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
 
@@ -170,7 +171,7 @@ def long_run(problem: Problem, seed: int) -> Reference:
         estimator=vr.full(),
         integrator=vr.splitting("BAOAB", friction=8.0),
         step_size=0.08,
-        num_steps=10_500,
+        num_steps=500 + REFERENCE_STEPS,
         burn_in=500,
         thin=5,
         num_chains=16,
