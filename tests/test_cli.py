@@ -176,7 +176,6 @@ def small(monkeypatch):
     monkeypatch.setattr(pima, "METHODS", few)
     monkeypatch.setattr(pima, "STEP_SIZES", (0.1, 1.0))
     monkeypatch.setattr(pima, "REFERENCE_STEPS", 2000)
-    monkeypatch.setattr(figures, "DRAWS_SMOOTHED", 200)
     return few
 
 
@@ -303,6 +302,13 @@ def test_labels_keep_their_order_and_their_distance():
     assert np.diff(heights).min() > 0.07
     assert min(heights) >= 0
     assert max(heights) <= 1
+
+
+def test_a_smoothed_marginal_is_the_density():
+    x = np.linspace(-4, 4, 200)
+    draws = np.random.default_rng(0).normal(size=100_000)
+    expected = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(figures.density(draws, x), expected, atol=0.02)
 
 
 def test_the_same_figure_is_the_same_file(tmp_path):

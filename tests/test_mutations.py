@@ -151,8 +151,8 @@ MUTATIONS = [
     Mutation(
         "anchor gets a fresh augmentation at every step",
         "estimators/practical.py",
-        "memory.anchor, batch, memory.lock)",
-        "memory.anchor, batch, lock)",
+        'lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")',
+        "lock = lock",
         "test_estimators.py -k 'dropout or lock'",
     ),
     Mutation(

@@ -52,7 +52,7 @@ def test_the_code_of_the_readme_finds_the_posteriors_it_shows(elsewhere, capsys)
 
     names = next(blocks)
     assert "r_hat" in capsys.readouterr().out
-    mean, covariance = vr.theory.linear_regression(names["x"], names["y"]).posterior()
+    mean, covariance = vr.theory.linear_regression(*names["data"].values()).posterior()
     draws = names["result"].draws.reshape(-1, 3)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
     np.testing.assert_allclose(draws.std(axis=0), np.sqrt(np.diag(covariance)), rtol=0.2)

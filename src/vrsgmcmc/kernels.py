@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from vrsgmcmc.arguments import whole
-from vrsgmcmc.noise import fold
+from vrsgmcmc.noise import common, fold
 from vrsgmcmc.posterior import cut, part_size, split_part
 from vrsgmcmc.tree import cast, square_norm
 from vrsgmcmc.types import (
@@ -90,14 +90,14 @@ class Kernel:
         """`partial` with one more part: what `accumulate` and `+` do, in place."""
         assert isinstance(self.estimator, Anchored)
         return self.estimator.collect(
-            self.posterior, partial, state.memory, state.position, part, key, present
+            self.posterior, partial, state.memory, state.position, part, common(key), present
         )
 
     def renew(self, key: PRNGKey, state: State, partial: Any) -> State:
         """Finish a refresh with the sum of all contributions, under the key they were made with."""
         if not isinstance(self.estimator, Anchored):
             return state
-        memory = self.estimator.renew(partial, state.memory, state.position, key, self.size)
+        memory = self.estimator.renew(partial, state.memory, state.position, common(key), self.size)
         return state._replace(memory=memory)
 
     def step(

@@ -82,6 +82,11 @@ def words(key: Key[Array, "..."]) -> tuple[Word, Word]:
     return k0, k1
 
 
+def common(key: PRNGKey) -> PRNGKey:
+    """The key itself if it is a threefry key, else one made of its `words`."""
+    return jax.random.wrap_key_data(jnp.stack(words(key), -1), impl="threefry2x32")
+
+
 def fold(key: Key[Array, "..."], *tags: ArrayLike) -> Key[Array, "..."]:
     """An independent threefry key for each key and one or two integer tags."""
     k0, k1 = words(key)

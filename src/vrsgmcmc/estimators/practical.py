@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, UInt32
 
 from vrsgmcmc.arguments import whole
 from vrsgmcmc.posterior import (
@@ -35,7 +36,7 @@ from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
 class Memory(NamedTuple):
     anchor: Params  # x~
     gradient: Params  # g~
-    lock: PRNGKey  # what the data looked like when g~ was computed
+    lock: UInt32[Array, " 2"]  # key of the data as they looked when g~ was computed
     past: Params  # the last `average` positions, leaves [average, ...]; None when average = 1
     count: Any  # how many positions have been seen
 
@@ -64,7 +65,7 @@ class Practical:
 
     def init(self, params: Params, size: int) -> Memory:
         unknown = full_like(params, jnp.nan)
-        lock = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+        lock = jnp.zeros(2, jnp.uint32)
         past = None
         if self.average > 1:
             past = jax.tree.map(lambda leaf: jnp.stack([leaf] * self.average), params)
@@ -82,7 +83,11 @@ class Practical:
     def renew(self, partial: GradientSum, memory, position, lock, size) -> Memory:
         scale = size / partial.count
         gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), partial.gradient.value)
-        return memory._replace(anchor=self._center(memory, position), gradient=gradient, lock=lock)
+        return memory._replace(
+            anchor=self._center(memory, position),
+            gradient=gradient,
+            lock=jax.random.key_data(lock),
+        )
 
     def _center(self, memory: Memory, position: Params) -> Params:
         """The current sample, or the mean of the last min(average, l + 1) of them."""
@@ -112,7 +117,8 @@ class Practical:
                 f"practical() needs a batch smaller than its anchor: got batch_size={count} and "
                 f"anchor_size={self.anchor_size}. Take a larger anchor_size or a smaller batch_size."
             )
-        change = likelihood_change(posterior, point, memory.anchor, batch, memory.lock)
+        lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")
+        change = likelihood_change(posterior, point, memory.anchor, batch, lock)
         scale = size / batch.index.shape[0]
         gradient = jax.tree.map(
             lambda old, prior, change: old + prior + scale * change,

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, UInt32
 
 from vrsgmcmc.arguments import whole
 from vrsgmcmc.posterior import (
@@ -29,7 +30,7 @@ from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
 class Memory(NamedTuple):
     anchor: Params  # x~
     gradient: Params  # g~
-    lock: PRNGKey  # what the data looked like when g~ was computed
+    lock: UInt32[Array, " 2"]  # key of the data as they looked when g~ was computed
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["period"])
@@ -52,7 +53,7 @@ class SVRG:
 
     def init(self, params: Params, size: int) -> Memory:
         unknown = full_like(params, jnp.nan)
-        lock = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+        lock = jnp.zeros(2, jnp.uint32)
         return Memory(unknown, unknown, lock)
 
     def blank(self, memory: Memory) -> GradientSum:
@@ -64,7 +65,7 @@ class SVRG:
         return collect_gradient(posterior, partial, position, part, lock, present)
 
     def renew(self, partial: GradientSum, memory, position, lock, size) -> Memory:
-        return Memory(position, partial.gradient.value, lock)
+        return Memory(position, partial.gradient.value, jax.random.key_data(lock))
 
     def estimate(
         self,
@@ -75,7 +76,8 @@ class SVRG:
         lock: PRNGKey,
         size: int,
     ) -> tuple[Params, Memory]:
-        change = likelihood_change(posterior, point, memory.anchor, batch, memory.lock)
+        lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")
+        change = likelihood_change(posterior, point, memory.anchor, batch, lock)
         scale = size / batch.index.shape[0]
         gradient = jax.tree.map(
             lambda old, prior, change: old + prior + scale * change,

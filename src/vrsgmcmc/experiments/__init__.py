@@ -37,7 +37,7 @@ class Experiment(NamedTuple):
 
 EXPERIMENTS = {
     "pima": Experiment(
-        "Logistic regression on the Pima diabetes data: SGLD, vrSG-MCMC, SVRG-LD (half a minute)",
+        "Logistic regression on the Pima diabetes data: SGLD, vrSG-MCMC, SVRG-LD (a minute)",
         Settings(Path("pima-report")),
     )
 }
