@@ -4,7 +4,7 @@
 
 Three models: a Gaussian mean (N = 1,000), logistic regression (N = 100,000, d = 50) and an MLP
 784-100-10 (N = 60,000, synthetic), one chain, batches of 10. Rounds of all contestants alternate;
-shown are medians and the ratios of the bar: BlackJAX / ours. `bare` is the gradient alone, on one fixed batch,
+shown are medians and the ratio BlackJAX / ours. `bare` is the gradient alone, on one fixed batch,
 with no random numbers: no sampler can be faster than that.
 """
 

@@ -302,7 +302,9 @@ def main(out: str) -> None:
         for mutation in MUTATIONS:
             with tempfile.TemporaryDirectory() as package:
                 found = caught(mutation, Path(package))
-            table.writerow([mutation.mistake, mutation.file, mutation.tests, "yes" if found else "NO"])
+            table.writerow(
+                [mutation.mistake, mutation.file, mutation.tests, "yes" if found else "NO"]
+            )
             file.flush()
             print(f"{'caught' if found else 'MISSED'}: {mutation.mistake}", flush=True)
 

@@ -600,6 +600,12 @@ def test_a_second_ctrl_c_acts_at_once(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_an_ordinary_run_leaves_ctrl_c_as_it_was():
+    before = signal.getsignal(signal.SIGINT)
+    PRACTICAL.run()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_other_threads_can_sample():
     results = []
     worker = threading.Thread(target=lambda: results.append(PRACTICAL.run()))

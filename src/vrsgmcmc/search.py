@@ -51,7 +51,7 @@ def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
     batch = Batch(jnp.arange(jax.tree.leaves(data)[0].shape[0]), data)
 
     def height(params) -> Array:
-        return -log_posterior(posterior, params, batch)
+        return jnp.negative(log_posterior(posterior, params, batch))
 
     optimizer = optax.lbfgs()
     state = optimizer.init(params) if state is None else state
