@@ -41,7 +41,7 @@ def check_functions(function):
 
 
 # The maths; the rooms that talk to users say in their own words what is wrong with an argument.
-CHECKED = ("chain", "folds", "noise", "order", "posterior", "theory", "tree")
+CHECKED = ("chain", "noise", "order", "posterior", "theory", "tree")
 jaxtyping.install_import_hook(
     [f"vrsgmcmc.{room}" for room in CHECKED], f"{__name__}.{check_functions.__name__}"
 )

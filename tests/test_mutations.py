@@ -265,8 +265,8 @@ MUTATIONS = [
     Mutation(
         "sums that lose digits",
         "tree.py",
-        "lambda residue, *numbers: residue + lost(*numbers)",
-        "lambda residue, *numbers: residue",
+        "return (before - (after - grown)) + (term - grown)",
+        "return 0 * grown",
         "test_folds.py test_estimators.py -k 'digits or float32'",
     ),
 ]

@@ -72,6 +72,11 @@ def roots(key: PRNGKey) -> Roots:
     return Roots(*(fold(key, use) for use in range(len(Roots._fields))))
 
 
+def unlocked(words: PyTree) -> PyTree:
+    """Keys from their words: the host keeps words, because JAX counts picking a key as using it."""
+    return jax.tree.map(partial(jax.random.wrap_key_data, impl="threefry2x32"), words)
+
+
 class Setting(NamedTuple):
     """Arguments of the compiled program that are common to all chains and chunks."""
 
@@ -179,11 +184,13 @@ def collect_once(
     stop: Int[Array, ""],
 ) -> Any:
     """Parts [start, stop) of that refresh."""
-    return collect_parts(program, setting, fold(roots.lock, 0), None, state, partial, start, stop)
+    return collect_parts(
+        program, setting, fold(unlocked(roots.lock), 0), None, state, partial, start, stop
+    )
 
 
 def renew_once(program: Program, setting: Setting, roots: Roots, state: State, partial: Any):
-    return bind(program, setting).renew(fold(roots.lock, 0), state, partial)
+    return bind(program, setting).renew(fold(unlocked(roots.lock), 0), state, partial)
 
 
 def finish(program: Program, setting: Setting, carry: Carry) -> tuple[State, tuple]:
@@ -205,7 +212,7 @@ def advance(
 
     h_l is the chain's step size times the common schedule, whose last value holds from there on.
     """
-    kernel = bind(program, setting)
+    kernel, roots = bind(program, setting), unlocked(roots)
     m, parts, block = program.cycle, program.parts, program.block
     full = setting.estimator.name == "full"
     partial_anchor = parts and kernel.anchor_size < program.size

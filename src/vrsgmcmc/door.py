@@ -27,7 +27,12 @@ _looked_at: dict[int, weakref.ref] = {}
 def as_key(key: Any) -> PRNGKey:
     """A typed key from a typed key or a seed."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        return jax.random.key(int(key))
+        try:
+            return jax.random.key(int(key))
+        except OverflowError:
+            raise ValueError(
+                f"key={key}: a seed must fit in 64 bits. Take a smaller one."
+            ) from None
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape:
             raise ValueError(
@@ -51,7 +56,7 @@ def as_data(data: Any) -> tuple[Data, int]:
     lengths = {}
     for name, leaf in named:
         array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
-        if array.dtype.kind not in "biufcV" and not jnp.issubdtype(array.dtype, jnp.number):
+        if array.dtype != bool and not jnp.issubdtype(array.dtype, jnp.number):
             raise TypeError(
                 f"data leaf {name} has dtype {array.dtype}, which JAX cannot hold. "
                 "Encode it as numbers first."
@@ -84,18 +89,22 @@ def _check_values(name: str, leaf: Any, array: Any) -> None:
                 f"data leaf {name} holds integers that do not fit {kind} "
                 f"(from {values.min()} to {values.max()}). Enable jax_enable_x64, or make them smaller."
             )
-    if values.dtype.kind in "fc" and values.size:
+    if jnp.issubdtype(values.dtype, jnp.inexact) and values.size:
+        kind = jax.dtypes.canonicalize_dtype(values.dtype)
+        largest = float(jnp.finfo(kind).max)
         step = max(1, ROWS_AT_ONCE * values.shape[0] // values.size)
         count, first = 0, None
         for row in range(0, values.shape[0], step):
-            bad = ~np.isfinite(values[row : row + step])
+            bad = ~(
+                np.abs(values[row : row + step].astype(np.result_type(kind, np.float64))) <= largest
+            )
             if bad.any():
                 count += int(bad.sum())
                 first = row + int(np.argwhere(bad)[0][0]) if first is None else first
         if count:
             raise ValueError(
-                f"data leaf {name} holds {count} values that are NaN or infinite, the first in row "
-                f"{first}. Remove or impute those rows."
+                f"data leaf {name} holds {count} values that are NaN, infinite or too large for {kind}, "
+                f"the first in row {first}. Remove, impute or rescale them."
             )
     if isinstance(leaf, jax.Array):
         key = id(leaf)
@@ -121,7 +130,10 @@ def as_params(params: Any, what: str = "init") -> Params:
             )
         if not np.all(np.isfinite(np.asarray(array, np.float64))):
             raise ValueError(f"{what}: leaf {name} holds NaN or infinite values.")
-    return jax.tree.map(jnp.asarray, params)
+    # a Python number would be weakly typed, and compile another program
+    return jax.tree.map(
+        lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), params
+    )
 
 
 def check_model(posterior: Posterior, params: Params, data: Data) -> None:
@@ -141,7 +153,13 @@ def _check_shapes(posterior: Posterior, structure: Any, leaves: tuple) -> None:
     seen = item
     if posterior.augment is not None:
         key = jax.eval_shape(lambda: jax.random.key(0))
-        seen = jax.eval_shape(posterior.augment, key, item)
+        try:
+            seen = jax.eval_shape(posterior.augment, key, item)
+        except Exception as error:
+            raise ValueError(
+                f"augment(key, item) failed for an item of shapes {_shapes(item)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
     told = f"a datum of shapes {_shapes(seen)} and parameters of shapes {_shapes(params)}"
     for name, function, arguments in (
         ("logprior(params)", posterior.logprior, (params,)),

@@ -226,7 +226,9 @@ class Run:
         # an unstable mode of curvature k grows by |1 - h k| a step, and 1/k is a stable step size
         shrink = 1 / (1 + growth) if np.isfinite(growth) and growth > 0 else 0.1
         leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(carry.state.position)]
-        norm = float(np.linalg.norm(np.concatenate(leaves).astype(np.float64)))
+        values = np.concatenate(leaves).astype(np.float64)
+        largest = max(np.max(np.abs(values)), np.finfo(float).tiny)
+        norm = float(largest * np.linalg.norm(values / largest))  # squares could overflow
         found = Divergence(c, step, norm, h, h * float(np.clip(shrink, 1e-3, 0.5)))
         self.divergences[c], self.frozen[c] = found, carry.state
         logger.warning("%s", found)

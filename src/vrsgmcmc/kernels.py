@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.arguments import whole
+from vrsgmcmc.arguments import positive, whole
 from vrsgmcmc.noise import common, fold
 from vrsgmcmc.posterior import cut, part_size, split_part
 from vrsgmcmc.tree import cast, square_norm
@@ -161,6 +161,7 @@ def kernel(
     size = whole("kernel", "size", size)
     batch_size = batch_size if batch_size is None else whole("kernel", "batch_size", batch_size)
     check_sizes("kernel", estimator, size, batch_size)
+    clip = clip if clip is None else positive("kernel", "clip", clip)
     return Kernel(posterior, estimator, integrator, size, batch_size, clip)
 
 
@@ -170,6 +171,10 @@ def check_pair(posterior: object, estimator: object, integrator: object) -> None
         raise TypeError(
             f"posterior must be a vr.Posterior(logprior, loglik), got {type(posterior).__name__}."
         )
+    for name in ("logprior", "loglik", "augment"):
+        value = getattr(posterior, name)
+        if not callable(value) and not (name == "augment" and value is None):
+            raise TypeError(f"posterior.{name} must be a function, got {value!r}.")
     if not isinstance(estimator, Estimator):
         raise TypeError(
             f"estimator must be a description such as vr.practical() or vr.minibatch(), got "

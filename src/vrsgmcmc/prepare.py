@@ -54,7 +54,7 @@ class Job:
 
     def draws_before(self, step: int) -> int:
         """How many draws the steps before `step` give."""
-        return max(0, step - self.first - self.burn_in) // self.thin
+        return max(0, step - self.first - self.burn_in) // self.thin if self.program.slots else 0
 
     def schedule_between(self, before: int, after: int) -> np.ndarray:
         """The schedule of steps [before, after), padded to one length for all chunks."""
@@ -117,33 +117,39 @@ def prepare(
     one_of("sample", "keep", keep, ("draws", "averages"))
     if clip is not None:
         clip = positive("sample", "clip", clip)
-    names, watches, watched = watch(observables, num_steps - burn_in)
+    if keep == "draws" and thin > num_steps - burn_in:
+        raise ValueError(
+            f"sample(thin={thin}): only {num_steps - burn_in} steps follow burn_in, so no draw would be "
+            'kept. Take a smaller thin, more steps, or keep="averages".'
+        )
+    fresh = not isinstance(init, State)
+    if not fresh:
+        check_chains(init, num_chains)
+    first = 0 if fresh else int(init.step[0])
+    step_sizes, schedule = steps.resolve(step_size, first, num_steps, num_chains)
 
     data, size = door.as_data(data)
     check_sizes("sample", estimator, size, batch_size)
     batched = chain_method == "vmap"
     roots = jax.vmap(lambda c: chain.roots(fold(key, c)))(jnp.arange(num_chains))
-    fresh, starts = not isinstance(init, State), None
-    if fresh:
-        starts = start_positions(init, roots.start, batched)
-        some = jax.tree.map(lambda leaf: leaf[0], starts)
-        door.check_model(posterior, some, data)
-        door.check_starts(posterior, starts, data, told=callable(init))
-    else:
-        check_continuation(init, estimator, num_chains)
-        some = jax.tree.map(lambda leaf: leaf[0], init.position)
-    first = 0 if fresh else int(init.step[0])
-    step_sizes, schedule = steps.resolve(step_size, first, num_steps, num_chains)
+    roots = jax.tree.map(jax.random.key_data, roots)
+    starts = start_positions(init, roots.start, batched) if fresh else init.position
+    some = jax.tree.map(lambda leaf: leaf[0], starts)
     kind = jnp.result_type(*jax.tree.leaves(some))
+    door.check_model(posterior, some, data)
+    if not fresh:
+        check_continuation(init, estimator, integrator, size)
+    if estimator.name == "control_variate" and estimator.center is not None:  # type: ignore
+        check_center(estimator.center, some)  # type: ignore[attr-defined]
     check_room(estimator, some, size, num_chains, keep, (num_steps - burn_in) // thin)
+    names, watches, watched = watch(observables, num_steps - burn_in, some)
+    if fresh:
+        door.check_starts(posterior, starts, data, told=is_function(init))
 
     searched = 0
-    if fresh and estimator.name == "control_variate":
-        if estimator.center is None:  # type: ignore[attr-defined]
-            center, searched = find_mode(posterior, data, some)
-            estimator = replace(estimator, center=center)  # type: ignore[type-var]
-        else:
-            check_center(estimator.center, some)  # type: ignore[attr-defined]
+    if fresh and estimator.name == "control_variate" and estimator.center is None:  # type: ignore
+        center, searched = find_mode(posterior, data, some)
+        estimator = replace(estimator, center=center)  # type: ignore[type-var]
 
     period = estimator.every(size, batch_size)
     anchor = estimator.anchor(size)
@@ -208,56 +214,92 @@ def prepare(
 
 
 def watch(
-    observables: Mapping[str, Callable | Observable] | None, kept: int
+    observables: Mapping[str, Callable | Observable] | None, kept: int, params: Params
 ) -> tuple[tuple[str, ...], tuple[Watch, ...], tuple[Any, ...]]:
     """Names, static parts and data of the observables."""
+    if not isinstance(observables or {}, Mapping):
+        raise TypeError(
+            f"observables must be a dict of functions, got {type(observables).__name__}. Give each a "
+            'name: observables={"square": lambda x: x**2}.'
+        )
     known = {
         name: value if isinstance(value, Observable) else folds.observable(value)
         for name, value in (observables or {}).items()
     }
-    for name, value in known.items():
-        if value.every > kept:
-            raise ValueError(
-                f"observable {name!r} is evaluated every {value.every} steps, but only {kept} steps "
-                "follow burn_in."
-            )
     watches = tuple(Watch(o.function, o.every, o.data is not None) for o in known.values())
     data = tuple(jax.tree.map(jnp.asarray, o.data) for o in known.values())
+    for name, one, argument in zip(known, watches, data, strict=True):
+        if one.every > kept:
+            raise ValueError(
+                f"observable {name!r} is evaluated every {one.every} steps, but only {kept} steps "
+                "follow burn_in."
+            )
+        try:
+            jax.eval_shape(one, params, argument)
+        except Exception as error:
+            raise ValueError(
+                f"observable {name!r} failed at the start: {type(error).__name__}: {error}"
+            ) from error
     return tuple(known), watches, data
 
 
-def start_positions(init: Any, keys: Any, batched: bool) -> Params:
+def is_function(init: Any) -> bool:
+    """Whether `init` is a function of a key: a model that can be called is a pytree of parameters."""
+    return callable(init) and jax.tree.leaves(init) == [init]
+
+
+def start_positions(init: Any, words: Any, batched: bool) -> Params:
     """Where the chains start: leaves [chain, ...]."""
-    count = keys.shape[0]
-    if not callable(init):
+    count = words.shape[0]
+    if not is_function(init):
         params = door.as_params(init)
         return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), params)
-    if batched:
-        return door.as_params(jax.vmap(init)(keys), "init(key)")
-    each = [door.as_params(init(keys[c]), "init(key)") for c in range(count)]
+    try:
+        if batched:
+            return door.as_params(jax.vmap(lambda w: init(chain.unlocked(w)))(words), "init(key)")
+        each = [door.as_params(init(chain.unlocked(w)), "init(key)") for w in words]
+    except TypeError as error:
+        raise TypeError(
+            f"init(key) failed: {error}. It gets one key and returns the start."
+        ) from error
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
 
-def start_state(program: Program, setting: Setting, key: Any, params: Params) -> State:
-    return chain.bind(program, setting).init(key, params)
+def start_state(program: Program, setting: Setting, words: Any, params: Params) -> State:
+    return chain.bind(program, setting).init(chain.unlocked(words), params)
 
 
-def check_continuation(state: State, estimator: Estimator, num_chains: int) -> None:
-    """A state can be continued by the same number of chains and the same kind of estimator."""
+def check_chains(state: State, num_chains: int) -> None:
     count = state.step.shape[0] if jnp.ndim(state.step) else None
     if count != num_chains:
         raise ValueError(
             f"init is a state of {count or 'one chain, without a chain axis,'} chains, but "
             f"num_chains={num_chains}. They must agree."
         )
+
+
+def check_continuation(
+    state: State, estimator: Estimator, integrator: Integrator, size: int
+) -> None:
+    """A state is continued by the estimator and the integrator, and on the data, that made it."""
     one = jax.tree.map(lambda leaf: leaf[0], state)
-    size = jax.tree.leaves(one.memory)[0].shape[0] if estimator.name == "saga" else 1
-    expected = jax.eval_shape(lambda: estimator.init(one.position, size))
-    if jax.tree.structure(expected) != jax.tree.structure(one.memory):
-        raise ValueError(
-            f"init is a state that {estimator.name}() cannot continue: its memory is of another "
-            "estimator. Start from its position: init=lambda key: ..., or run the same estimator."
-        )
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    for owner, kind, part, expected in (
+        (estimator, "estimator", one.memory, jax.eval_shape(lambda: estimator.init(one.position, size))),
+        (integrator, "integrator", one.dynamics, jax.eval_shape(integrator.init, key, one.position)),
+    ):  # fmt: skip
+        name = "memory" if kind == "estimator" else "dynamics"
+        if jax.tree.structure(expected) != jax.tree.structure(part):
+            raise ValueError(
+                f"init is a state that {owner.name}() cannot continue: its {name} is of another "
+                f"{kind}. Start from its position instead, or run the same {kind}."
+            )
+        shapes = [jax.tree.map(jnp.shape, tree) for tree in (part, expected)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"init is a state that {owner.name}() cannot continue: its {name} has shapes "
+                f"{shapes[0]}, but these data and parameters need {shapes[1]}."
+            )
 
 
 def check_center(center: Any, params: Params) -> None:

@@ -31,7 +31,9 @@ def resolve(
             )
         return np.ones(num_chains), values
     try:
-        values = np.asarray(step_size, np.float64)
+        values = np.asarray(step_size, None if isinstance(step_size, str) else np.float64)
+        if values.dtype.kind not in "fiu":
+            raise TypeError
     except (TypeError, ValueError):
         raise TypeError(
             f"step_size must be a number, an array [num_chains] or a schedule(l), got {step_size!r}."
@@ -54,13 +56,22 @@ def _evaluate(schedule: Callable, first: int, num_steps: int) -> np.ndarray:
     try:
         values = _traced(schedule, num_steps, first)
     except Exception:
-        values = [schedule(l) for l in range(first, first + num_steps)]
-    values = np.asarray(values, np.float64)
-    if values.shape != (num_steps,):
+        values = None
+    if values is None:
+        try:
+            values = [schedule(l) for l in range(first, first + num_steps)]
+        except Exception as error:
+            raise ValueError(
+                f"step_size: schedule(l) failed: {type(error).__name__}: {error}. It gets the step "
+                "l = 0, 1, ... and returns one number."
+            ) from error
+    values = np.asarray(values)
+    if values.shape != (num_steps,) or values.dtype.kind not in "fiu":
         raise ValueError(
-            f"step_size: schedule(l) must return one number, got shape {values.shape[1:]}."
+            f"step_size: schedule(l) must return one number, got {values.ravel()[0]!r} of shape "
+            f"{values.shape[1:]}."
         )
-    return values
+    return values.astype(np.float64)
 
 
 @partial(jax.jit, static_argnames=("schedule", "num_steps"))

@@ -73,18 +73,12 @@ def empty_sum(like: PyTree) -> Sum:
 
 
 def add(accumulated: Sum, term: PyTree) -> Sum:
-    """One more term. Knuth's two-sum: `residue` collects exactly what `total` rounds away."""
-    total = jax.tree.map(jnp.add, accumulated.total, term)
+    """One more term: Kahan's sum, with Knuth's two-sum for what `total` rounds away."""
+    owed = jax.tree.map(jnp.add, accumulated.residue, term)
+    total = jax.tree.map(jnp.add, accumulated.total, owed)
 
     def lost(before, term, after):
         grown = after - before
         return (before - (after - grown)) + (term - grown)
 
-    residue = jax.tree.map(
-        lambda residue, *numbers: residue + lost(*numbers),
-        accumulated.residue,
-        accumulated.total,
-        term,
-        total,
-    )
-    return Sum(total, residue)
+    return Sum(total, jax.tree.map(lost, accumulated.total, owed, total))

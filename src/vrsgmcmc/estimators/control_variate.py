@@ -107,6 +107,10 @@ def control_variate(center: Params | None = None) -> ControlVariate:
       mode once and counts what that costs; a bare kernel takes the position at its refresh.
     """
     for name, leaf in named_leaves(center):
+        if not np.issubdtype(np.asarray(leaf).dtype, np.number):
+            raise TypeError(
+                f"control_variate: the centre must hold numbers, got {leaf!r} in leaf {name}."
+            )
         if not np.all(np.isfinite(np.asarray(leaf))):
             raise ValueError(f"control_variate: the centre is not finite in leaf {name}.")
     return ControlVariate(center)
