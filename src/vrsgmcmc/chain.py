@@ -27,7 +27,7 @@ from vrsgmcmc.kernels import Kernel
 from vrsgmcmc.noise import fold
 from vrsgmcmc.order import draw
 from vrsgmcmc.posterior import split_part
-from vrsgmcmc.tree import all_finite, select, square_norm, take
+from vrsgmcmc.tree import all_finite, select, take
 from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Posterior, PRNGKey, State
 
 LONGEST_CHUNK = 2**16  # units
@@ -310,9 +310,8 @@ def advance(
 
 def watch_over(old: State, new: State, trouble: Trouble, l: Any) -> tuple[State, Trouble]:
     """Freeze a chain at the step that would make it non-finite, and keep how its moves grew."""
-    move = jnp.sqrt(
-        square_norm(jax.tree.map(lambda a, b: a - b, new.position, old.position))
-    ).astype(trouble.move.dtype)
+    moves = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a - b)), new.position, old.position)
+    move = jnp.stack(jax.tree.leaves(moves)).max().astype(trouble.move.dtype)
     alive = ~trouble.died & all_finite((new.position, new.dynamics))
     growth = jnp.where(trouble.move > 0, move / trouble.move, 0.0)
     seen = Trouble(

@@ -103,8 +103,8 @@ def _check_values(name: str, leaf: Any, array: Any) -> None:
                 first = row + int(np.argwhere(bad)[0][0]) if first is None else first
         if count:
             raise ValueError(
-                f"data leaf {name} holds {count} values that are NaN, infinite or too large for {kind}, "
-                f"the first in row {first}. Remove, impute or rescale them."
+                f"data leaf {name} holds {count} values that are NaN or infinite (in {kind}), the "
+                f"first in row {first}. Remove or impute those rows."
             )
     if isinstance(leaf, jax.Array):
         key = id(leaf)

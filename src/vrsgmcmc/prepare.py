@@ -119,13 +119,13 @@ def prepare(
         clip = positive("sample", "clip", clip)
     if keep == "draws" and thin > num_steps - burn_in:
         raise ValueError(
-            f"sample(thin={thin}): only {num_steps - burn_in} steps follow burn_in, so no draw would be "
-            'kept. Take a smaller thin, more steps, or keep="averages".'
+            f"sample(thin={thin}): only {num_steps - burn_in} steps follow burn_in, so no draw "
+            'would be kept. Take a smaller thin, more steps, or keep="averages".'
         )
     fresh = not isinstance(init, State)
     if not fresh:
         check_chains(init, num_chains)
-    first = 0 if fresh else int(init.step[0])
+    first = 0 if fresh else int(init.step.max())  # a chain that diverged stays behind
     step_sizes, schedule = steps.resolve(step_size, first, num_steps, num_chains)
 
     data, size = door.as_data(data)
@@ -283,11 +283,13 @@ def check_continuation(
 ) -> None:
     """A state is continued by the estimator and the integrator, and on the data, that made it."""
     one = jax.tree.map(lambda leaf: leaf[0], state)
+    memory = jax.eval_shape(lambda: estimator.init(one.position, size))
     key = jax.eval_shape(lambda: jax.random.key(0))
+    dynamics = jax.eval_shape(integrator.init, key, one.position)
     for owner, kind, part, expected in (
-        (estimator, "estimator", one.memory, jax.eval_shape(lambda: estimator.init(one.position, size))),
-        (integrator, "integrator", one.dynamics, jax.eval_shape(integrator.init, key, one.position)),
-    ):  # fmt: skip
+        (estimator, "estimator", one.memory, memory),
+        (integrator, "integrator", one.dynamics, dynamics),
+    ):
         name = "memory" if kind == "estimator" else "dynamics"
         if jax.tree.structure(expected) != jax.tree.structure(part):
             raise ValueError(
