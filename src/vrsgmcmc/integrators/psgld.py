@@ -3,7 +3,8 @@
     v' = a v + (1 - a) (g/N)^2,   G = 1 / (eps + sqrt(v'))
     x' = x + h G g + sqrt(2 h T G) xi,   xi ~ N(0, I),   v_0 = 0
 
-G changes with x, so without its divergence the stationary law is not exactly the posterior.
+G changes with x, so without its divergence the stationary law is the posterior only in the limit of
+a long memory: it needs (1 - a) small against h G times the posterior's curvature.
 """
 
 from __future__ import annotations
