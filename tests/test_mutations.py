@@ -153,14 +153,14 @@ MUTATIONS = [
         "estimators/practical.py",
         'lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")',
         "lock = lock",
-        "test_estimators.py -k 'dropout or lock'",
+        FORMULA,
     ),
     Mutation(
         "SAGA: a datum drawn twice is subtracted twice from the table's sum",
         "estimators/saga.py",
         "first = ~jnp.any(earlier, axis=1)",
         "first = jnp.ones(count, bool)",
-        "test_estimators.py test_stationary.py -k 'saga'",
+        "test_estimators_sums.py -k saga",
     ),
     Mutation(
         "one minibatch kept for a whole trajectory",
@@ -267,7 +267,7 @@ MUTATIONS = [
         "tree.py",
         "return (before - (after - grown)) + (term - grown)",
         "return 0 * grown",
-        "test_folds.py test_estimators.py -k 'digits or float32'",
+        "test_folds.py -k digit",
     ),
 ]
 
