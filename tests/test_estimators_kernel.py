@@ -279,3 +279,18 @@ def test_an_integrator_calls_the_gradient_once(calls):
     state = kernel.init(jax.random.key(START_KEY), START)
     with pytest.raises(ValueError, match=rf"exactly once per step; this one called it {calls}"):
         kernel.step(jax.random.key(STEP), state, take(DATA, jnp.arange(COUNT)), 0.1)
+
+
+def test_period_of_every_estimator():
+    """How often each is refreshed: SVRG once in ceil(N / n) steps unless told otherwise."""
+    posterior = vr.models.gaussian.posterior()
+
+    def period(estimator):
+        return vr.kernel(posterior, estimator, vr.sgld(), size=23, batch_size=4).period
+
+    assert period(vr.svrg()) == 6
+    assert period(vr.svrg(period=5)) == 5
+    assert period(vr.practical(10, period=7)) == 7
+    assert {period(e) for e in (vr.full(), vr.minibatch(), vr.saga(), vr.control_variate())} == {
+        None
+    }

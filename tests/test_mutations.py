@@ -202,7 +202,7 @@ MUTATIONS = [
         "estimators/svrg.py",
         "            return -(-size // batch_size)\n        return self.period",
         "            return 1\n        return 1",
-        "test_sample.py -k 'cost or written_out'",
+        "test_estimators_kernel.py -k period",
     ),
     Mutation(
         "memory renewed by a refresh that is not complete",
