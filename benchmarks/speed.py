@@ -13,7 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shlex
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -160,6 +163,9 @@ def main() -> None:
         packages = {name: version(name) for name in ("vrsgmcmc", "jax", "blackjax")}
         record = {"microseconds per step": table, "rounds": options.rounds, "versions": packages}
         record["machine"] = platform.machine()
+        record["command"] = shlex.join(["python", *sys.argv])
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+        record["commit"] = commit.stdout.strip()
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(record, indent=2))
 
