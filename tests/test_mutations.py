@@ -127,18 +127,16 @@ MUTATIONS = [
     ),
     Mutation(
         "prior left out",
-        "estimators/practical.py",
-        "old + prior + scale * change",
-        "old + scale * change",
+        "posterior.py",
+        "old + prior + scale * (here - there)",
+        "old + scale * (here - there)",
         FORMULA,
     ),
     Mutation(
         "anchor and current gradient swapped",
         "posterior.py",
-        "        likelihood_gradient(posterior, here, batch, lock),\n"
-        "        likelihood_gradient(posterior, there, batch, lock),",
-        "        likelihood_gradient(posterior, there, batch, lock),\n"
-        "        likelihood_gradient(posterior, here, batch, lock),",
+        "scale * (here - there)",
+        "scale * (there - here)",
         FORMULA,
     ),
     Mutation(

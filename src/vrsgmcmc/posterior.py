@@ -84,14 +84,28 @@ def cut(count: int, most: int) -> tuple[int, int]:
     return parts, -(-count // max(parts, 1))
 
 
-def likelihood_change(
-    posterior: Posterior, here: Params, there: Params, batch: Batch, lock: PRNGKey
+def corrected_gradient(
+    posterior: Posterior,
+    old: Params,
+    anchor: Params,
+    point: Params,
+    batch: Batch,
+    lock: PRNGKey,
+    size: int,
 ) -> Params:
-    """sum_i (grad loglik(here, d_i) - grad loglik(there, d_i)): two calls beat one stacked one."""
+    """An old gradient at an anchor, corrected on a batch: what anchored estimators share.
+
+        g(x) = old + grad logprior(x) + N/n sum_i (grad loglik(x, d_i) - grad loglik(anchor, d_i))
+
+    Two calls beat one stacked call.
+    """
+    scale = size / batch.index.shape[0]
     return jax.tree.map(
-        jnp.subtract,
-        likelihood_gradient(posterior, here, batch, lock),
-        likelihood_gradient(posterior, there, batch, lock),
+        lambda old, prior, here, there: old + prior + scale * (here - there),
+        old,
+        prior_gradient(posterior, point),
+        likelihood_gradient(posterior, point, batch, lock),
+        likelihood_gradient(posterior, anchor, batch, lock),
     )
 
 

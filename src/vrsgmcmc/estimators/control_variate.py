@@ -18,9 +18,8 @@ import numpy as np
 from vrsgmcmc.posterior import (
     GradientSum,
     collect_gradient,
+    corrected_gradient,
     empty_gradient_sum,
-    likelihood_change,
-    prior_gradient,
 )
 from vrsgmcmc.tree import cast, full_like, named_leaves
 from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
@@ -89,13 +88,8 @@ class ControlVariate:
         lock: PRNGKey,
         size: int,
     ) -> tuple[Params, Memory]:
-        change = likelihood_change(posterior, point, memory.center, batch, lock)
-        scale = size / batch.index.shape[0]
-        gradient = jax.tree.map(
-            lambda old, prior, change: old + prior + scale * change,
-            memory.gradient,
-            prior_gradient(posterior, point),
-            change,
+        gradient = corrected_gradient(
+            posterior, memory.gradient, memory.center, point, batch, lock, size
         )
         return gradient, memory
 

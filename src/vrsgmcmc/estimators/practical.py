@@ -25,9 +25,8 @@ from vrsgmcmc.arguments import whole
 from vrsgmcmc.posterior import (
     GradientSum,
     collect_gradient,
+    corrected_gradient,
     empty_gradient_sum,
-    likelihood_change,
-    prior_gradient,
 )
 from vrsgmcmc.tree import full_like
 from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
@@ -118,13 +117,8 @@ class Practical:
                 f"anchor_size={self.anchor_size}. Take a larger anchor_size or a smaller batch_size."
             )
         lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")
-        change = likelihood_change(posterior, point, memory.anchor, batch, lock)
-        scale = size / batch.index.shape[0]
-        gradient = jax.tree.map(
-            lambda old, prior, change: old + prior + scale * change,
-            memory.gradient,
-            prior_gradient(posterior, point),
-            change,
+        gradient = corrected_gradient(
+            posterior, memory.gradient, memory.anchor, point, batch, lock, size
         )
         return gradient, memory
 
