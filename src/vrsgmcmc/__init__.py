@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vrsgmcmc import datasets, models, theory
+    from vrsgmcmc import datasets, diagnostics, models, theory
+    from vrsgmcmc.audits import Audit, audit
     from vrsgmcmc.driver import sample
     from vrsgmcmc.estimators import (
         ESTIMATORS,
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from vrsgmcmc.folds import observable
     from vrsgmcmc.integrators import INTEGRATORS, ito, psgld, sghmc, sgld, sgnht, splitting
     from vrsgmcmc.kernels import kernel
+    from vrsgmcmc.plans import Plan, plan
     from vrsgmcmc.result import Result
     from vrsgmcmc.types import Batch, Info, Posterior, State
 
 HOMES = {
+    "audits": ("Audit", "audit"),
     "driver": ("sample",),
     "estimators": (
         "ESTIMATORS",
@@ -38,27 +41,33 @@ HOMES = {
     "folds": ("observable",),
     "integrators": ("INTEGRATORS", "ito", "psgld", "sghmc", "sgld", "sgnht", "splitting"),
     "kernels": ("kernel",),
+    "plans": ("Plan", "plan"),
     "result": ("Result",),
     "types": ("Batch", "Info", "Posterior", "State"),
 }
-ROOMS = ("datasets", "models", "theory")
+ROOMS = ("datasets", "diagnostics", "models", "theory")
 
 __all__ = [
     "ESTIMATORS",
     "INTEGRATORS",
+    "Audit",
     "Batch",
     "Info",
+    "Plan",
     "Posterior",
     "Result",
     "State",
+    "audit",
     "control_variate",
     "datasets",
+    "diagnostics",
     "full",
     "ito",
     "kernel",
     "minibatch",
     "models",
     "observable",
+    "plan",
     "practical",
     "psgld",
     "saga",

@@ -28,7 +28,7 @@ from vrsgmcmc.integrators import sgld
 from vrsgmcmc.posterior import row_likelihoods
 from vrsgmcmc.prepare import Job, prepare
 from vrsgmcmc.progress import Progress
-from vrsgmcmc.result import Divergence, Result
+from vrsgmcmc.result import Context, Divergence, Result
 from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Params, Posterior, State
 
 SECONDS_PER_CHUNK = 0.5
@@ -282,6 +282,16 @@ class Run:
             interrupted=interrupted,
             settings=job.settings,
             draw_steps=draw_steps,
+            context=Context(
+                posterior=job.program.posterior,
+                data=job.setting.data,
+                estimator=job.setting.estimator,
+                integrator=job.setting.integrator,
+                step_size=float(np.mean(job.step_sizes) * job.schedule[-1]),
+                batch_size=job.program.batch_size,
+                order=job.program.order,
+                anchor_order=job.program.anchor_order,
+            ),
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -178,3 +179,35 @@ def save(figure: Figure, path: Path) -> list[str]:
         figure.savefig(files[0])
         figure.savefig(files[1], metadata={"Date": None})
     return [file.name for file in files]
+
+
+def audit_figure(audit: Any, path: Any = None) -> Figure:
+    """An audit: how much too wide, beside plain minibatches and the full gradient; noise by block."""
+    with style():
+        figure = Figure(figsize=(8.6, 2.6 + 0.32 * len(audit.blocks)), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+        bars = {
+            audit.estimator: (audit.inflation, COLOURS[2]),
+            f"minibatches of {audit.plain_batch_size}": (audit.plain_inflation, COLOURS[1]),
+            "full gradient": (audit.full_inflation, GREY),
+        }
+        place = np.arange(len(bars))[::-1]
+        left.barh(place, [100 * v for v, _ in bars.values()], color=[c for _, c in bars.values()])
+        left.set_yticks(place, list(bars))
+        left.set(title="posterior variances too wide by", xlabel="%")
+        names = [block.name for block in audit.blocks]
+        rows = np.arange(len(names))[::-1]
+        for shift, field, colour, label in (
+            (0.2, "at_rest", COLOURS[2], audit.estimator),
+            (-0.2, "plain", COLOURS[1], f"minibatches of {audit.plain_batch_size}"),
+        ):
+            values = [getattr(block, field) for block in audit.blocks]
+            right.barh(rows + shift, values, 0.38, color=colour, label=label)
+        right.axvline(1, color=GREY, linewidth=1)
+        right.set_yticks(rows, names)
+        right.set(title="gradient noise / injected noise, at rest")
+        right.legend(frameon=False)
+        figure.suptitle(fill(audit.verdict, 96), fontsize=10, x=0.01, ha="left")
+        if path is not None:
+            figure.savefig(Path(path))
+    return figure

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, PyTree
 
 from vrsgmcmc.tree import named_leaves
-from vrsgmcmc.types import State
+from vrsgmcmc.types import Data, Estimator, Integrator, Posterior, State
 
 if TYPE_CHECKING:
     import pandas
@@ -36,6 +36,19 @@ class Divergence(NamedTuple):
         )
 
 
+class Context(NamedTuple):
+    """What was sampled, and how: enough to look at the run again."""
+
+    posterior: Posterior
+    data: Data
+    estimator: Estimator
+    integrator: Integrator
+    step_size: float  # of the last step
+    batch_size: int
+    order: str
+    anchor_order: str
+
+
 @dataclass(frozen=True)
 class Result:
     """Draws and averages of a run, and what they cost."""
@@ -52,6 +65,7 @@ class Result:
     interrupted: bool
     settings: dict[str, Any]
     draw_steps: np.ndarray = field(repr=False)
+    context: Context = field(repr=False)
 
     def summary(self, **options: Any) -> pandas.DataFrame:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.

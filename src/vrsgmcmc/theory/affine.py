@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 Array = np.ndarray
 
@@ -82,6 +82,10 @@ class RandomMap:
     def __call__(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
         return self.linear(moment) + self.noise
 
+    def expected(self, columns: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
+        """E[z' y^T] from the columns E[z y^T], for any y of the past."""
+        return _product(self.mean, columns)
+
 
 @dataclass(frozen=True)
 class Reshuffle:
@@ -89,24 +93,38 @@ class Reshuffle:
 
     axis: int
 
-    def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
+    def linear(self, moment: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
         return moment.mean(self.axis, keepdims=True)
 
-    __call__ = linear
+    __call__ = expected = linear
 
 
 MomentMap: TypeAlias = RandomMap | Reshuffle
 
 
+def _moved(matrix: Float[Array, "*p D D"]) -> Bool[Array, " D"]:
+    """The rows in which the matrix is not the identity: few, so products are made of them alone."""
+    return (matrix != np.eye(matrix.shape[-1])).any(-1).reshape(-1, matrix.shape[-1]).any(0)
+
+
+def _product(
+    matrix: Float[Array, "*p D D"], columns: Float[Array, "*b D r"]
+) -> Float[Array, "*c D r"]:
+    """matrix @ columns."""
+    moved = _moved(matrix)
+    shared = np.broadcast_shapes(matrix.shape[:-2], columns.shape[:-2])
+    result = np.broadcast_to(columns, shared + columns.shape[-2:]).copy()
+    result[..., moved, :] = matrix[..., moved, :] @ columns
+    return result
+
+
 def _congruence(
     matrix: Float[Array, "*p D D"], moment: Float[Array, "*b D D"]
 ) -> Float[Array, "*c D D"]:
-    """matrix M matrix^T, at the cost of the rows in which the matrix is not the identity."""
-    moved = (matrix != np.eye(matrix.shape[-1])).any(-1).reshape(-1, matrix.shape[-1]).any(0)
-    rows = matrix[..., moved, :]
-    result = np.broadcast_to(moment, np.broadcast_shapes(matrix.shape, moment.shape)).copy()
-    result[..., moved, :] = rows @ result
-    result[..., :, moved] = result @ np.swapaxes(rows, -1, -2)
+    """matrix M matrix^T."""
+    moved = _moved(matrix)
+    result = _product(matrix, moment)
+    result[..., :, moved] = result @ np.swapaxes(matrix[..., moved, :], -1, -2)
     return result
 
 
@@ -131,39 +149,59 @@ def averaged(
     return RandomMap(mean, noise, right, outer, sums, drawn.common)
 
 
+def pack(moment: Float[Array, "*b p q D D"], carried: Float[Array, "C D"]) -> Float[Array, "*b K"]:
+    """The second moments between two cycles: the upper triangle of a symmetric matrix.
+
+    `carried` selects the coordinates that a cycle takes over from the one before (all others are
+    overwritten before they are read); its last row is the coordinate 1, so E[1 * 1] = 1 is last.
+    """
+    inner = carried @ moment.mean((-4, -3)) @ carried.T
+    return inner[..., *np.triu_indices(len(carried))]
+
+
+def unpack(
+    packed: Float[Array, "*b K"], carried: Float[Array, "C D"]
+) -> Float[Array, "*b 1 1 D D"]:
+    """The moments of z; no permutation is in force between two cycles."""
+    row, column = np.triu_indices(len(carried))
+    inner = np.zeros((*packed.shape[:-1], len(carried), len(carried)))
+    inner[..., row, column] = inner[..., column, row] = packed
+    return (carried.T @ inner @ carried)[..., None, None, :, :]
+
+
+def unit_moments(carried: Float[Array, "C D"]) -> Float[Array, "K 1 1 D D"]:
+    return unpack(np.eye(len(carried) * (len(carried) + 1) // 2), carried)
+
+
+def advance(each: MomentMap, units: Float[Array, "K p q D D"]) -> Float[Array, "K _ _ D D"]:
+    """A map applied to unit moments; its noise comes with the last, which is E[1 * 1]."""
+    return np.concatenate([each.linear(units[:-1]), each(units[-1:])])
+
+
+def cycle_matrix(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Float[Array, "K K"]:
+    """What a cycle of maps does to the packed moments."""
+    units = unit_moments(carried)
+    for each in maps:
+        units = advance(each, units)
+    return pack(units, carried).T
+
+
 def fixed_point(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Float[Array, "D D"]:
     """The second moments, before the first map, of a chain that repeats `maps` for ever.
 
-    `carried` selects the coordinates that a cycle takes over from the one before (all others are
-    overwritten before they are read); its last row is the coordinate 1. On these the cycle is a
-    linear operator L plus a source, solved with one factorisation.
-
-    The chain is stable if and only if X = L X + 1 has a positive definite solution: such an X
-    bounds the sum of all L^k 1. So knowing it costs one more right-hand side.
+    On the packed moments a cycle is a linear operator L plus a source: one linear equation. The
+    chain is stable if and only if X = L X + 1 has a positive definite solution: such an X bounds
+    the sum of all L^k 1. So knowing it costs one more right-hand side.
     """
-    size = len(carried)
-    row, column = np.triu_indices(size)
-    units = np.zeros((len(row), size, size))
-    units[np.arange(len(row)), row, column] = 1.0
-    units[np.arange(len(row)), column, row] = 1.0
-    start = (carried.T @ units @ carried)[:, None, None]  # no permutation is in force yet
-
-    moment = start[:-1]
-    for each in maps:
-        moment = each.linear(moment)
-    operator = (carried @ moment.mean((1, 2)) @ carried.T)[:, row[:-1], column[:-1]].T
-
-    moment = start[-1:]
-    for each in maps:
-        moment = each(moment)
-    source = (carried @ moment.mean((0, 1, 2)) @ carried.T)[row[:-1], column[:-1]]
-
-    identity = np.where(row == column, 1.0, 0.0)[:-1]
+    matrix = cycle_matrix(maps, carried)
+    operator, source = matrix[:-1, :-1], matrix[:-1, -1]
+    identity = pack((carried.T @ carried)[None, None], carried)[:-1]
     try:
         solution, bound = np.linalg.solve(
             np.eye(len(operator)) - operator, np.stack([source, identity], axis=1)
         ).T
-        bound = np.linalg.eigvalsh(np.tensordot(bound, units[:-1], axes=1)[:-1, :-1])
+        bound = carried @ unpack(np.append(bound, 1.0), carried)[0, 0] @ carried.T
+        bound = np.linalg.eigvalsh(bound[:-1, :-1])
         stable = bool(bound[0] > 0.5 and bound[-1] < 1e12)  # 1 <= X < infinity, up to rounding
     except np.linalg.LinAlgError:
         solution, stable = source, False
@@ -172,4 +210,19 @@ def fixed_point(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Floa
             "the chain has no stationary law: its second moments grow without bound; "
             "take a smaller step_size and a positive friction"
         )
-    return carried.T @ (np.tensordot(solution, units[:-1], axes=1) + units[-1]) @ carried
+    return unpack(np.append(solution, 1.0), carried)[0, 0]
+
+
+class Powers:
+    """matrix^k vector for large k, by repeated squaring; the squares are kept for the next k."""
+
+    def __init__(self, matrix: Float[Array, "K K"]):
+        self._squares = [matrix]
+
+    def __call__(self, vector: Float[Array, " K"], k: int) -> Float[Array, " K"]:
+        for bit in range(k.bit_length()):
+            if bit == len(self._squares):
+                self._squares.append(self._squares[-1] @ self._squares[-1])
+            if k >> bit & 1:
+                vector = self._squares[bit] @ vector
+        return vector

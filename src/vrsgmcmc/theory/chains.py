@@ -11,11 +11,16 @@ are empty. With r_i(x) = y_i - x_i . x and u_i = x_i / s2, a datum's gradient is
 
 A refresh, every `period` steps and before the step, sets anchor = the mean of the last `average`
 positions and old = sum_i c_i u_i r_i(anchor). Written from these equations, not from the samplers.
+
+Positions are measured from the posterior mean: variances then are not differences of large numbers.
+A chain that sums has one more block, sum <- sum + x at the end of each step: the second moments of
+a sum over steps are second moments of z.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +39,55 @@ LARGEST = 64  # coordinates that a cycle may carry: the linear equation has half
 
 
 class Chain(NamedTuple):
-    """One cycle: maps of the second moments of z, and which of them end a step."""
+    """One cycle: for each of its steps, the maps of the second moments of z."""
 
-    maps: list[MomentMap]
-    ends_step: list[bool]
+    steps: list[list[MomentMap]]
+    opening: list[list[MomentMap]]  # the first steps of a run, where they differ from the cycle's
     select: Select
-    carried: Float[Array, "C D"]  # all that a cycle does not renew before reading it; 1 is last
+    carried: Float[
+        Array, "C D"
+    ]  # all else than `sum` that a cycle reads before renewing it; 1 is last
+
+    @property
+    def maps(self) -> list[MomentMap]:
+        return [each for step in self.steps for each in step]
+
+    def step(self, l: int) -> list[MomentMap]:
+        """The maps of step l of a run."""
+        return self.opening[l] if l < len(self.opening) else self.steps[l % len(self.steps)]
+
+
+class Drawing(NamedTuple):
+    """Which data the steps and the refreshes of an estimator draw."""
+
+    batch: Draws
+    anchor: Draws
+    period: int
+    average: int
+    swept: Draws  # those whose errors do not depend on the position where data are alike
+
+
+def drawing(
+    estimator: Any, size: int, *, batch_size: int | None, order: str, anchor_order: str
+) -> Drawing:
+    name = estimator.name
+    if name not in ESTIMATORS:
+        raise ValueError(f"estimator {name!r} has no closed law; known: {', '.join(ESTIMATORS)}")
+    all_data = Draws(size, "without_replacement", axis=-4)
+    batch = all_data if name == "full" else _draws("batch_size", batch_size, order, size, axis=-3)
+    anchor, period, average = all_data, 1, 1
+    if name == "practical":
+        anchor = _draws("anchor_size", estimator.anchor_size, anchor_order, size, axis=-4)
+        period, average = estimator.period, estimator.average
+    elif name == "svrg":
+        period = math.ceil(size / batch.count) if estimator.period is None else estimator.period
+    swept = {"minibatch": batch, "practical": anchor}.get(name, all_data)
+    return Drawing(batch, anchor, period, average, swept)
+
+
+def alike(problem: LinearGaussian) -> bool:
+    """Do the data differ by constants only? As in the Gaussian mean model."""
+    return bool(np.all(problem.features == problem.features[0]))
 
 
 def chain(
@@ -51,27 +99,18 @@ def chain(
     batch_size: int | None,
     order: str,
     anchor_order: str,
+    sums: bool = False,
 ) -> Chain:
     """Spell out one cycle of a sampler, given by its descriptions."""
     name, (size, dimension) = estimator.name, problem.features.shape
-    if name not in ESTIMATORS:
-        raise ValueError(f"estimator {name!r} has no closed law; known: {', '.join(ESTIMATORS)}")
+    batch, anchor, period, average, swept = drawing(
+        estimator, size, batch_size=batch_size, order=order, anchor_order=anchor_order
+    )
     if not step_size > 0:
         raise ValueError(f"step_size must be positive, got {step_size}")
     dynamics = scheme(integrator, step_size)
+    problem, origin = centred(problem)
 
-    all_data = Draws(size, "without_replacement", axis=-4)
-    batch = all_data if name == "full" else _draws("batch_size", batch_size, order, size, axis=-3)
-    anchor, period, average = all_data, 1, 1
-    if name == "practical":
-        anchor = _draws("anchor_size", estimator.anchor_size, anchor_order, size, axis=-4)
-        period, average = estimator.period, estimator.average
-    elif name == "svrg":
-        period = math.ceil(size / batch.count) if estimator.period is None else estimator.period
-
-    # Alike data differ by constants only; then a sweep's errors are coordinates (see `sweeps.py`).
-    alike = bool(np.all(problem.features == problem.features[0]))
-    swept = {"minibatch": batch, "practical": anchor}.get(name, all_data)
     anchored = name in ("practical", "svrg")
     z = _selectors(
         x=dimension,
@@ -80,8 +119,10 @@ def chain(
         old=dimension * anchored,
         history=dimension * (average - 1),
         table=size * (name == "saga"),
+        sum=dimension * sums,
         one=1,
-        errors=size // swept.count * (alike and swept.sweeps(size)),
+        # Where data are alike a sweep's errors are coordinates (see `sweeps.py`).
+        errors=size // swept.count * (alike(problem) and swept.sweeps(size)),
     )
     carried = np.concatenate([z[block] for block in ("x", "p", "history", "table", "one")])
     if len(carried) > LARGEST:
@@ -91,18 +132,64 @@ def chain(
         )
 
     before = _before(dynamics.before, z)
-    steps = _steps(problem, estimator, dynamics, batch, z)
-    refreshes = _refreshes(problem, anchor, average, z) if anchored else Stream([], [])
-    maps: list[MomentMap] = []
-    ends_step: list[bool] = []
-    for step in range(math.lcm(len(steps.maps), period * max(len(refreshes.maps), 1))):
-        now: list[MomentMap] = []
-        if anchored and step % period == 0:
-            now += _visit(refreshes, step // period)
-        now += [before, *_visit(steps, step)]
-        maps += now
-        ends_step += [False] * (len(now) - 1) + [True]
-    return Chain(maps, ends_step, z, carried)
+    steps = _steps(problem, origin, estimator, dynamics, batch, z)
+    refreshes = _refreshes(problem, anchor, average, average, z) if anchored else Stream([], [])
+    ending: list[MomentMap] = []
+    if sums:
+        still = np.zeros_like(before.noise)
+        ending = [deterministic(np.eye(len(still)) + z["sum"].T @ z["x"], still)]
+
+    def maps(step: int, steps: Stream, refreshes: Stream) -> list[MomentMap]:
+        refresh = _visit(refreshes, step // period) if anchored and step % period == 0 else []
+        return [*refresh, before, *_visit(steps, step), *ending]
+
+    length = math.lcm(len(steps.maps), period * max(len(refreshes.maps), 1))
+    cycle = [maps(step, steps, refreshes) for step in range(length)]
+
+    opening = []
+    late = late_kick(integrator, dynamics, step_size)
+    first = dynamics._replace(kick=dynamics.kick - late)
+    for step in range(max(average - 1, int(late.any()))):
+        opened = _steps(problem, origin, estimator, first, batch, z) if step == 0 else steps
+        known = min(step + 1, average)
+        partly = _refreshes(problem, anchor, average, known, z) if anchored else refreshes
+        opening.append(maps(step, opened, partly))
+    return Chain(cycle, opening, z, carried)
+
+
+def late_kick(integrator: Any, dynamics: Scheme, step_size: float) -> Float[Array, " k"]:
+    """What the first kick of a run lacks.
+
+    The letters of a splitting behind its last A or U run in the next step, so in the first step
+    there are none to run. Its O's would leave p_0 ~ N(0, T) as it is; its B's are lacking.
+    """
+    kick, fade = np.zeros(len(dynamics.kick)), 1.0
+    word = integrator.word if integrator.name == "splitting" else ""
+    for letter in word[max(word.rfind("A"), word.rfind("U")) + 1 :].lstrip("O"):
+        if letter == "B":  # `after` begins at the first of them
+            kick += dynamics.after.matrix @ [0, step_size / word.count("B") / fade]
+        else:
+            fade *= math.exp(-float(integrator.friction) * step_size / word.count("O"))
+    return kick
+
+
+def started(
+    problem: LinearGaussian, integrator: Any, point: Float[Array, " d"], z: Select
+) -> Float[Array, "1 1 D D"]:
+    """The second moments of z before the first step from a point; p ~ N(0, T), the table is full."""
+    problem, origin = centred(problem)
+    position = point - origin
+    residuals = problem.targets - problem.features @ position
+    mean = z["one"][0] + position @ z["x"]
+    if len(z["table"]):
+        mean = mean + residuals @ z["table"]
+    return (np.outer(mean, mean) + float(integrator.temperature) * z["p"].T @ z["p"])[None, None]
+
+
+def centred(problem: LinearGaussian) -> tuple[LinearGaussian, Float[Array, " d"]]:
+    """The likelihood in terms of x - origin, and the origin: the posterior mean."""
+    origin = problem.posterior()[0]
+    return replace(problem, targets=problem.targets - problem.features @ origin), origin
 
 
 def _before(flow: Flow, z: Select) -> RandomMap:
@@ -113,15 +200,21 @@ def _before(flow: Flow, z: Select) -> RandomMap:
 
 
 def _steps(
-    problem: LinearGaussian, estimator: Any, dynamics: Scheme, draws: Draws, z: Select
+    problem: LinearGaussian,
+    origin: Float[Array, " d"],
+    estimator: Any,
+    dynamics: Scheme,
+    draws: Draws,
+    z: Select,
 ) -> Stream:
     """The gradient estimate, its kick, and what flows with and after it."""
     columns = problem.features.T / problem.noise_variance  # u_i
-    fixed, rows = -z["x"] / problem.prior_variance, _residuals(problem, z["x"], z)
+    fixed = -(z["x"] + np.outer(origin, z["one"])) / problem.prior_variance
+    rows = _residuals(problem, z["x"], z)
     if estimator.name == "control_variate":
-        center = problem.posterior()[0] if estimator.center is None else estimator.center
-        center = np.reshape(np.asarray(center, dtype=float), (-1, 1))
-        there = _residuals(problem, center @ z["one"], z)
+        center = origin if estimator.center is None else estimator.center
+        center = np.reshape(np.asarray(center, dtype=float), -1) - origin
+        there = _residuals(problem, np.outer(center, z["one"]), z)
         fixed, rows = fixed + columns @ there, rows - there
     elif estimator.name in ("practical", "svrg"):
         fixed, rows = fixed + z["old"], rows - _residuals(problem, z["anchor"], z)
@@ -144,10 +237,12 @@ def _steps(
     )
 
 
-def _refreshes(problem: LinearGaussian, draws: Draws, average: int, z: Select) -> Stream:
-    """The anchor moves to the mean of the last positions, `old` to the gradient there."""
+def _refreshes(
+    problem: LinearGaussian, draws: Draws, average: int, known: int, z: Select
+) -> Stream:
+    """The anchor moves to the mean of the last `known` positions, `old` to the gradient there."""
     width = z["x"].shape[1]
-    recent = np.concatenate([z["x"], z["history"]]).reshape(average, -1, width).mean(0)
+    recent = np.concatenate([z["x"], z["history"]]).reshape(average, -1, width)[:known].mean(0)
     renewed = np.concatenate([z["anchor"], z["old"]])
     written = z["old"].T @ problem.features.T / problem.noise_variance
     return stream(

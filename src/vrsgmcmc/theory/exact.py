@@ -1,4 +1,4 @@
-"""The exact stationary law of stochastic gradient MCMC on linear-Gaussian problems.
+"""The exact law of stochastic gradient MCMC on linear-Gaussian problems.
 
 Given its minibatches a step is affine, so mean and covariance of the position solve a linear
 equation. Nothing is approximated and nothing is taken from the samplers, which are tested against
@@ -9,6 +9,9 @@ this. The parts, each from its own equations:
     chains.py     the estimators; one cycle of refreshes and steps
     sweeps.py     independent draws; blocks of a permutation
     affine.py     second moments of random affine maps, and their fixed point
+    averages.py   the error of an average over a run of given length: `mse`
+    closure.py    the same for squares, as if all positions were jointly Gaussian
+    moments.py    the same for squares, exactly: fourth moments of the Gaussian mean model
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.theory.affine import fixed_point
+from vrsgmcmc.theory.averages import AverageError, mse
 from vrsgmcmc.theory.chains import chain
 from vrsgmcmc.theory.problems import LinearGaussian
+
+__all__ = ["AverageError", "Law", "autocovariance", "mse", "stationary"]
 
 Array = np.ndarray
 
@@ -71,16 +77,63 @@ def stationary(
     x, one = cycle.select["x"], cycle.select["one"][0]
     moment = fixed_point(cycle.maps, cycle.carried)[None, None]
     phases = []
-    for each, ends_step in zip(cycle.maps, cycle.ends_step, strict=True):
-        moment = each(moment)
-        if ends_step:
-            phases.append(moment.mean((0, 1)))
+    for step in cycle.steps:
+        for each in step:
+            moment = each(moment)
+        phases.append(moment.mean((0, 1)))
     means = np.stack([x @ phase @ one for phase in phases])
     squares = np.stack([x @ phase @ x.T for phase in phases])
-    mean = means.mean(0)
+    mean, origin = means.mean(0), problem.posterior()[0]
     return Law(
-        mean=mean,
+        mean=origin + mean,
         covariance=squares.mean(0) - np.outer(mean, mean),
-        phase_means=means,
+        phase_means=origin + means,
         phase_covariances=squares - means[:, :, None] * means[:, None, :],
     )
+
+
+def autocovariance(
+    problem: LinearGaussian,
+    estimator: Any,
+    integrator: Any,
+    *,
+    lags: int,
+    step_size: float,
+    batch_size: int | None = None,
+    order: str = "without_replacement",
+    anchor_order: str = "without_replacement",
+) -> Float[Array, "lags_and_0 d d"]:
+    """Cov(x_{l+k}, x_l), k = 0, ..., lags, for a chain in its stationary law and a random step l.
+
+    At lag 0 it is `stationary(...).covariance`; the arguments and the pairs that have a law are
+    the same. What is drawn after step l does not depend on x_l, given the permutations in force, so
+    E[z_{l+k} x_l^T] follows E[z_l x_l^T] by the mean maps.
+    """
+    if lags < 0:
+        raise ValueError(f"lags must be 0 or more, got {lags}")
+    cycle = chain(
+        problem,
+        estimator,
+        integrator,
+        step_size=step_size,
+        batch_size=batch_size,
+        order=order,
+        anchor_order=anchor_order,
+    )
+    x, one, length = cycle.select["x"], cycle.select["one"][0], len(cycle.steps)
+    moment = fixed_point(cycle.maps, cycle.carried)[None, None]
+    columns = moment[..., :0]  # E[z_l x_b^T] for the steps b of the first cycle, side by side
+    total, mean = np.zeros((lags + 1, len(x), len(x))), np.zeros(len(x))
+    for l in range(length + lags):
+        for each in cycle.steps[l % length]:
+            columns = each.expected(columns)
+            moment = each(moment) if l < length else moment
+        if l > lags:  # the oldest is past all lags
+            columns = columns[..., len(x) :]
+        if l < length:
+            columns = np.concatenate([columns, moment @ x.T], axis=-1)
+            mean += x @ moment.mean((0, 1)) @ one / length
+        seen = (x @ columns.mean((0, 1))).reshape(len(x), -1, len(x))
+        steps = np.arange(max(0, l - lags), min(l + 1, length))
+        total[l - steps] += np.moveaxis(seen, 1, 0) / length
+    return total - np.outer(mean, mean)

@@ -1,0 +1,137 @@
+"""What one way to run does to the answer: by the local model, or as measured at a state.
+
+A step of SGLD injects noise of variance 2 h T into each parameter, and an error of variance V in the
+gradient adds h^2 V; dynamics with friction f inject 2 f h T into each momentum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from vrsgmcmc import theory
+from vrsgmcmc.estimators import full
+from vrsgmcmc.result import Context
+from vrsgmcmc.theory.local import LARGEST, Local
+from vrsgmcmc.theory.predict import forecast
+from vrsgmcmc.tree import named_leaves
+from vrsgmcmc.types import Params, State
+
+MOST_ROWS = 4096  # data that are looked at
+KNOWN = ("sgld", "sghmc", "splitting")  # their law on a quadratic is known
+
+
+class Finding(NamedTuple):
+    """What one way to run does: by the model, or as measured at a state."""
+
+    inflation: float
+    noise: float
+    drift: float
+    blocks: dict[str, tuple[float, float, float]]  # ratio, at rest, inflation
+    variances: Any
+    evaluations: int
+
+
+def predicted(model: Local, context: Context, center: Params) -> Finding:
+    steps = [context.step_size]
+    there = forecast(
+        model,
+        context.estimator,
+        context.integrator,
+        steps,
+        batch_size=context.batch_size,
+        order=context.order,
+        anchor_order=context.anchor_order,
+    )
+    quiet = forecast(model, full(), context.integrator, steps, batch_size=1)
+    inflation, unit = there.inflation[0], strength(context)
+    ratio, at_rest = (unit * np.diagonal(v[0]) for v in (there.noise, there.quiet))
+    blocks, start, variances = {}, 0, []
+    for name, leaf in named_leaves(center):
+        part = slice(start, start + leaf.size)
+        blocks[name] = tuple(float(v[part].mean()) for v in (ratio, at_rest, inflation))
+        variances.append(there.variances[0, part].reshape(leaf.shape))
+        start += leaf.size
+    total = float(inflation.mean())
+    return Finding(
+        inflation=total,
+        noise=total - float(quiet.inflation[0].mean()),
+        drift=float(there.drift[0]),
+        blocks=blocks,
+        variances=jax.tree.unflatten(jax.tree.structure(center), variances),
+        evaluations=0,
+    )
+
+
+def measured(context: Context, state: State, center: Params) -> Finding:
+    """At the state of the first chain, block by block, in the limit of small steps."""
+    estimator: Any = context.estimator
+    size = jax.tree.leaves(context.data)[0].shape[0]
+    if estimator.name == "saga":
+        raise ValueError(
+            f"audit: saga() on more than {LARGEST} parameters, or with {context.integrator.name}, is "
+            "not known; audit a run of minibatch(), practical(), svrg() or control_variate()."
+        )
+    point = jax.tree.map(lambda leaf: leaf[0], state.position)
+    anchor = None
+    if estimator.name in ("practical", "svrg"):
+        anchor = jax.tree.map(lambda leaf: leaf[0], state.memory.anchor)
+    elif estimator.name == "control_variate":
+        anchor = estimator.center
+    practical = estimator.name == "practical"
+    found: Any = theory.noise(
+        context.posterior,
+        context.data,
+        point,
+        anchor,
+        batch_size=context.batch_size,
+        anchor_size=estimator.anchor_size if practical else None,
+        period=estimator.period if practical else None,
+        order=context.order,
+        anchor_order=context.anchor_order,
+        subsample=min(MOST_ROWS, size) if size > MOST_ROWS else None,
+        key=0,
+    )
+    which = {"control_variate": "svrg"}.get(estimator.name, estimator.name)
+    counts = {name: leaf.size for name, leaf in named_leaves(center)}
+    unit = strength(context)
+
+    def ratios(noise: Any, count: int) -> tuple[float, float, float]:
+        if estimator.name == "full":
+            return 0.0, 0.0, 0.0
+        at_rest = unit * getattr(noise.zero_frequency, which) / count
+        return unit * getattr(noise, which) / count, at_rest, at_rest
+
+    blocks = {name: ratios(found.blocks[name], count) for name, count in counts.items()}
+    total = ratios(found, sum(counts.values()))[1]
+    drift = 0.0 if anchor is None else found.S2.difference / found.S2.alpha
+    rows = min(MOST_ROWS, size)
+    return Finding(total, total, drift, blocks, None, rows * (4 if anchor is not None else 2))
+
+
+def strength(context: Context) -> float:
+    """What an error of variance 1 adds to the injected noise, relative to it."""
+    integrator = context.integrator
+    temperature = float(getattr(integrator, "temperature", 0.0))
+    friction = 1.0 if integrator.name == "sgld" else float(getattr(integrator, "friction", 0.0))
+    if integrator.name not in (*KNOWN, "sgnht"):
+        raise ValueError(
+            f"audit: the noise that {integrator.name}() injects is not known here; audit a run of "
+            f"{', '.join(KNOWN)} or sgnht."
+        )
+    if not temperature * friction > 0:
+        raise ValueError(
+            "audit: at temperature 0, or without friction, no noise is injected, so gradient noise has "
+            "nothing to be compared with."
+        )
+    return context.step_size / (2 * friction * temperature)
+
+
+def cost_per_step(context: Context, size: int) -> float:
+    """Per-datum gradients of one step, its share of a refresh included."""
+    estimator, count = context.estimator, context.batch_size
+    period = estimator.every(size, count)
+    refresh = estimator.anchor(size) / period if period else 0.0
+    return (size if estimator.name == "full" else estimator.cost(size, count)) + refresh

@@ -1,0 +1,258 @@
+"""What a run will give, before it is made: variances, and the error of its averages.
+
+Under the local Gaussian model (`local.py`) the chain is, direction by direction, an integrator's linear
+filter (`response.py`) driven by its injected noise and by the error of the gradient (`spectrum.py`):
+
+    minibatch n        V = N (N-n)/n (S + C Sigma), in the order of the minibatches
+    practical          V = N (N-n1)/n1 (S + C Sigma), held for m steps,
+                           and N (N-n2)/n2 C D, D the mean square distance to the anchor
+    svrg               the second alone
+    saga               V = N (N-n)/n (C D + h^2 (D - D2)), D the distance to where a row was last seen,
+                           D2 to the nearer one of two rows, h the mean of H_i
+    control_variate    V = N (N-n)/n C Sigma, the centre being the mode
+
+Sigma and D depend on V again, so they are iterated. The score of a run of L steps from the mode is
+
+    C = mean over parameters of (MSE of the mean / sd^2 + MSE of the variance / (2 sd^4)) / 2,
+
+which is 1/ESS for independent draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from vrsgmcmc.theory.local import Local
+from vrsgmcmc.theory.response import Response, products, response
+from vrsgmcmc.theory.spectrum import held, ordered
+
+Array = np.ndarray
+
+ITERATIONS = 12
+ESTIMATORS = ("full", "minibatch", "practical", "svrg", "saga", "control_variate")
+
+
+class Forecast(NamedTuple):
+    """The law of a run under the local model; leading axis: the step sizes."""
+
+    variances: Float[Array, "h d"]  # of each parameter, stationary; inf where unstable
+    inflation: Float[Array, "h d"]  # variances / posterior variances - 1
+    noise: Float[Array, "h d d"]  # E e e^T of one step's gradient error, in parameter space
+    quiet: Float[Array, "h d d"]  # the same at zero frequency
+    score: Float[Array, " h"] | None  # C of `num_steps` steps
+    bias: Float[Array, " h"] | None  # the part of C that more steps would not remove
+    drift: Float[Array, " h"]  # S2(alpha - beta) / S2(alpha): 0 at the anchor
+
+
+class Error(NamedTuple):
+    """One part of the gradient's error: its covariance and how it goes on."""
+
+    covariance: Float[Array, "h d d"]
+    correlation: Any  # mu -> f(mu)
+
+
+def forecast(
+    local: Local,
+    estimator: Any,
+    integrator: Any,
+    step_sizes: Any,
+    *,
+    batch_size: int,
+    order: str = "without_replacement",
+    anchor_order: str = "without_replacement",
+    num_steps: int | None = None,
+    num_chains: int = 1,
+    filter: Response | None = None,
+) -> Forecast:
+    """Predict a run for each step size; averages are over all chains together.
+
+    `filter` is `response(integrator, step_sizes, local.curvature)` where that is at hand already.
+    """
+    if estimator.name not in ESTIMATORS:
+        raise ValueError(
+            f"nothing is known of the noise of {estimator.name!r}; known: {', '.join(ESTIMATORS)}."
+        )
+    with np.errstate(all="ignore"):
+        steps = np.atleast_1d(np.asarray(step_sizes, float))
+        if filter is None:
+            filter = response(integrator, steps, local.curvature)
+        amplitude, distance, parts = filter.noise, np.zeros(filter.decay.shape[:-1]), []
+        for _ in range(ITERATIONS):
+            parts, distance = errors(
+                local, estimator, filter, amplitude, batch_size, order, anchor_order
+            )
+            amplitude = filter.noise + sum(
+                _variance(part.covariance)[..., None] * _filtered(filter, part) for part in parts
+            )
+        covariance = _stationary(filter, parts)
+        good = (
+            filter.stable
+            & np.all(_variance(covariance) > 0, -1)
+            & np.isfinite(covariance).all((-1, -2))
+        )
+        good &= _variance(covariance).max(-1) < 1e6 / local.curvature.min()
+        U = local.directions
+        variances = np.einsum("jk,hkl,jl->hj", U, covariance, U, optimize=True)
+        variances = np.where(good[:, None], variances, np.inf)
+        zero = np.zeros((len(steps), *U.shape))
+        one = np.ones(())
+        noise = sum((part.covariance for part in parts), zero)
+        quiet = sum(
+            (part.covariance * (1 + 2 * np.real(part.correlation(one))) for part in parts), zero
+        )
+        score = bias = None
+        if num_steps is not None:
+            score, bias = _score(local, filter, amplitude, variances, quiet, num_steps, num_chains)
+        return Forecast(
+            variances,
+            variances / (_temperature(integrator) * local.variances) - 1,
+            U @ noise @ U.T,
+            U @ quiet @ U.T,
+            score,
+            bias,
+            np.sum(distance @ local.spread.T, -1) / np.trace(local.covariance),
+        )
+
+
+def errors(
+    local: Local,
+    estimator: Any,
+    filter: Response,
+    amplitude: Any,
+    count: int,
+    order: str,
+    anchor_order: str,
+) -> tuple[list[Error], Float[Array, "h d"]]:
+    """The errors of an estimator whose chain has these autocovariances, and the anchor's distance."""
+    name, size = estimator.name, local.size
+    decay = filter.decay
+    here = np.real(amplitude.sum(-1))  # Sigma
+
+    def of_differences(squares: Any, count: int) -> Any:
+        noise = scale(size, count, order) * squares @ local.spread.T
+        return noise[..., None] * np.eye(len(local.curvature))
+
+    def away(powers: Any) -> Any:
+        """2 (c(0) - c(k)), with E mu^k given."""
+        return 2 * np.real(np.sum(amplitude * (1 - powers), -1))
+
+    plain = local.covariance + of_differences(here, 1) / scale(size, 1, order)
+    if name == "full":
+        return [], np.zeros_like(here)
+    if name == "minibatch":
+        noise = scale(size, count, order) * plain
+        return [Error(noise, lambda mu: ordered(order, size, count, mu))], np.zeros_like(here)
+    if name == "control_variate":
+        noise = of_differences(here, count)
+        return [Error(noise, lambda mu: ordered(order, size, count, mu))], here
+    if name == "saga":
+        one, two = (p * decay / (1 - (1 - p) * decay) for p in _chances(size, count))
+        distance, nearer = away(one), away(two)
+        common = local.likelihood_curvature**2 * np.maximum(distance - nearer, 0)
+        noise = of_differences(distance, count)
+        noise += scale(size, count, order) * common[..., None] * np.eye(len(local.curvature))
+        return [Error(noise, lambda mu: ordered("", size, count, mu))], distance
+    period = estimator.every(size, count)
+    first = decay if filter.ahead else np.ones_like(decay)  # x has moved when the gradient is taken
+    powers = np.sqrt(first) * (1 - decay**period) / (1 - decay) / period
+    distance = away(powers)
+    difference = Error(
+        of_differences(distance, count), lambda mu: ordered(order, size, count, mu, period / 2)
+    )
+    if name == "svrg":
+        return [difference], distance
+    old = scale(size, estimator.anchor_size, anchor_order) * plain
+    anchor = Error(old, lambda mu: held(anchor_order, size, estimator.anchor_size, period, mu))
+    return [anchor, difference], distance
+
+
+def scale(size: int, count: int, order: str) -> float:
+    """N (N-n)/n, or N (N-1)/n where a datum may come twice."""
+    return size * (size - (1 if order == "with_replacement" else count)) / count
+
+
+def _chances(size: int, count: int) -> tuple[float, float]:
+    """A row is drawn in a step; at least one of two rows is."""
+    p = count / size
+    return p, 1 - (1 - p) ** 2
+
+
+def _temperature(integrator: Any) -> float:
+    return float(getattr(integrator, "temperature", 1.0)) or 1.0
+
+
+def _variance(matrix: Any) -> Any:
+    return np.real(np.diagonal(matrix, axis1=-2, axis2=-1))
+
+
+def _filtered(filter: Response, part: Error) -> Any:
+    """Cov(x_{l+k}, x_l) = sum_a (this)_a mu_a^k for an error of variance 1."""
+    onward = filter.decay * part.correlation(filter.decay)
+    both = 1 + onward[..., :, None] + onward[..., None, :]
+    return filter.kick * np.sum(
+        filter.kick[..., None, :] * both / (1 - products(filter.decay)), axis=-1
+    )
+
+
+def _stationary(filter: Response, parts: list[Error]) -> Any:
+    """The covariance in all directions; errors in two directions meet in all pairs of modes."""
+    injected = np.real(filter.noise.sum(-1))
+    total = injected[..., None] * np.eye(injected.shape[-1])
+    for part in parts:
+        onward = filter.decay * part.correlation(filter.decay)
+        meeting = np.zeros(total.shape, complex)
+        for a in range(filter.decay.shape[-1]):
+            for b in range(filter.decay.shape[-1]):
+                both = 1 + onward[..., :, None, a] + onward[..., None, :, b]
+                both /= 1 - filter.decay[..., :, None, a] * filter.decay[..., None, :, b]
+                meeting += filter.kick[..., :, None, a] * filter.kick[..., None, :, b] * both
+        total = total + part.covariance * np.real(meeting)
+    return total
+
+
+def _score(
+    local: Local,
+    filter: Response,
+    amplitude: Any,
+    variances: Any,
+    quiet: Any,
+    num_steps: int,
+    num_chains: int,
+) -> tuple[Any, Any]:
+    """C of the averages over `num_steps` steps from the mode, and its part due to bias."""
+    L, decay = num_steps, filter.decay
+    weight = local.directions**2
+    wanted = local.variances
+
+    def total(mu):  # mu + ... + mu^L
+        near = np.abs(1 - mu) * L < 1e-6
+        return np.where(near, L, mu * (1 - mu**L) / np.where(near, 1, 1 - mu))
+
+    pairs = products(decay)
+    shape = L - total(decay)[..., :, None] - total(decay)[..., None, :] + total(pairs)
+    shape = shape / ((1 - decay)[..., :, None] * (1 - decay)[..., None, :])
+    kicks = filter.kick[..., :, None] * filter.kick[..., None, :]
+    source = filter.source + _variance(quiet)[..., None, None] * kicks
+    mean = np.real(np.sum(source * shape, (-1, -2))) / L**2 @ weight.T
+
+    settled = filter.source / (1 - pairs)
+    part = np.real(np.sum(settled * (1 - total(pairs) / L), (-1, -2)) / settled.sum((-1, -2)))
+    expected = variances * ((amplitude.real.sum(-1) * part) @ weight.T)
+    expected = expected / (amplitude.real.sum(-1) @ weight.T) - mean
+
+    flat = decay.reshape(len(decay), -1)
+    z = flat[:, :, None] * flat[:, None, :]
+    near = np.abs(1 - z) * L < 1e-4
+    rest = np.where(near, 1, 1 - z)
+    lasting = np.where(near, 1.0, ((1 + z) / rest - 2 * z * (1 - z**L) / (L * rest**2)) / L)
+    modes = (weight[:, :, None] * amplitude[:, None]).reshape(len(decay), len(weight), -1)
+    fluctuation = 2 * np.real(np.einsum("hja,hab,hjb->hj", modes, lasting, modes, optimize=True))
+
+    bias = np.mean((expected - wanted) ** 2 / (4 * wanted**2), -1)
+    spread = np.mean(mean / (2 * wanted) + fluctuation / (4 * wanted**2), -1)
+    score = bias + spread / num_chains
+    bad = ~np.isfinite(score) | ~np.isfinite(variances).all(-1)
+    return np.where(bad, np.inf, score), np.where(bad, np.inf, bias)
