@@ -32,7 +32,7 @@ from plain_samplers import (
 from plain_samplers import start as blank
 
 import vrsgmcmc as vr
-from vrsgmcmc.theory import gaussian_mean, stationary
+from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
 from vrsgmcmc.theory import moments as fourth
 from vrsgmcmc.theory.exact import autocovariance, mse
 
@@ -235,3 +235,392 @@ def test_moments_of_the_error(count, replace):
         errors = few * (values[:few] - values[:few].mean())
         found = fourth.error_moments(values[:few], 1, replace=replace)
         np.testing.assert_allclose(found[4], (errors**4).mean(), rtol=1e-12)
+
+
+THOUSAND = np.random.default_rng(0).normal(size=1000) + 1.0
+CURVE = [1, 7, 40, 300, 5000, 100_000, 1_000_000]
+
+
+def full_gradient(a, T, x0, n):
+    """E and Var of sum_{l <= n} x_l of an AR(1), x' = q x + N(0, 2 h T), measured from its mean."""
+    h, q = a / 1001, 1 - a
+    weights = (1 - q ** np.arange(1.0, n + 1)) / a
+    return x0 * q * weights[-1], 2 * h * T * (weights**2).sum()
+
+
+@pytest.mark.parametrize("a", [0.01, 0.3, 1.5])
+def test_average_of_an_autoregression(a):
+    problem, T, x0 = gaussian_mean(THOUSAND), 0.7, -0.6
+    settings = dict(step_size=a / 1001, start=problem.posterior()[0] + x0)
+    error = mse(problem, FULL, sgld(T), num_steps=CURVE, **settings)
+    for point, n in enumerate(CURVE):
+        mean, variance = full_gradient(a, T, x0, n)
+        # from far off, the square of the mean is taken away from the second moment
+        np.testing.assert_allclose(error.bias[point], mean / n, rtol=1e-9)
+        np.testing.assert_allclose(error.variance[point], variance / n**2, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("a", [0.1, 1.5])
+def test_average_of_squares_of_an_autoregression(a):
+    problem, x0, n, burn_in = gaussian_mean(THOUSAND), 0.2, 150, 20
+    mean, variance = problem.posterior()
+    h, q, l = a / 1001, 1 - a, np.arange(burn_in + 1, n + 1)
+    m = mean[0] + q**l * x0
+    spread = 2 * h * (1 - q ** (2 * np.minimum.outer(l, l))) / (1 - q**2)
+    c = q ** np.abs(np.subtract.outer(l, l)) * spread
+    bias = (m**2 + np.diag(c)).mean() - mean**2 - variance[0]
+    expected = (2 * (c**2).sum() + 4 * m @ c @ m) / len(l) ** 2
+    settings = dict(start=mean + x0, num_steps=n, burn_in=burn_in, observable="square")
+    for closure in (None, "gaussian"):
+        error = mse(problem, FULL, sgld(), step_size=h, closure=closure, **settings)
+        np.testing.assert_allclose(error.bias, bias, rtol=1e-9)
+        np.testing.assert_allclose(error.variance, [expected], rtol=1e-9)
+
+
+@pytest.mark.parametrize("a", [0.05, 0.8])
+def test_autocovariance_of_an_autoregression(a):
+    problem, h, q, k = gaussian_mean(THOUSAND), a / 1001, 1 - a, np.arange(41)
+    found = autocovariance(problem, FULL, sgld(0.7), lags=40, step_size=h)
+    np.testing.assert_allclose(found[:, 0, 0], q**k * 1.4 * h / (1 - q**2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", ["without_replacement", "shuffled"])
+def test_autocovariance_of_held_errors(order):
+    """Anchors on the Gaussian: the closed form of the variance j steps into a cycle, and between."""
+    a, n1, m = 0.1, 200, 10
+    problem, h, q = gaussian_mean(THOUSAND), a / 1001, 1 - a
+    S2, sampler = THOUSAND.var(ddof=1), (practical(n1, m), sgld())
+    settings = dict(step_size=h, batch_size=10, anchor_order=order)
+    law = stationary(problem, *sampler, **settings)
+    found = autocovariance(problem, *sampler, lags=2 * m, **settings)[:, 0, 0]
+    np.testing.assert_allclose(found[0], law.covariance[0, 0], rtol=1e-12)
+
+    # x after l steps is a sum over the errors of sweeps before and over the noise; far enough back
+    # nothing matters, so a long matrix of weights is all there is to it
+    cycles = 100
+    steps = cycles * m
+    l = np.arange(steps)
+    weights = np.where(l[:, None] >= l, h * np.power(q, np.maximum(l[:, None] - l, 0)), 0.0)
+    errors = 1000 * (1000 / n1 * np.eye(cycles) - np.ones((cycles, cycles)))
+    if order == "shuffled":  # blocks of one permutation
+        errors *= np.kron(np.eye(n1 // m), np.ones((1000 // n1, 1000 // n1)))
+    else:
+        errors *= np.eye(cycles)
+    held = weights.reshape(steps, cycles, m).sum(2)
+    covariance = held @ (S2 * errors) @ held.T + weights @ weights.T * 2 / h
+    length = len(law.phase_means)
+    late = covariance[-4 * length :, -4 * length :]
+    lags = [np.diag(late, k)[: 2 * length].mean() for k in range(2 * m + 1)]
+    np.testing.assert_allclose(found, lags, rtol=1e-8)
+    if order == "without_replacement":
+        j, V1 = np.arange(1, m + 1), 1000 * 800 / n1 * S2
+        A = h**2 * V1 * ((1 - q**j) / a) ** 2 + 2 * h * (1 - q ** (2 * j)) / (1 - q**2)
+        v = A[-1] / (1 - q ** (2 * m))
+        np.testing.assert_allclose(law.phase_covariances[:, 0, 0], q ** (2 * j) * v + A, rtol=1e-9)
+
+
+@pytest.mark.parametrize("integrator", [sgld(0.7), SGHMC], ids=named)
+@pytest.mark.parametrize("estimator", [SAGA, SVRG, practical(3, 3), practical(3, 1, 2)], ids=label)
+def test_autocovariance_against_all_minibatches(estimator, integrator):
+    """Mean maps read off the plain samplers, by enumeration."""
+    problem, h, lags = regression(4, 2), 0.04, 5
+    settings = dict(step_size=h, batch_size=2)
+    found = autocovariance(problem, estimator, integrator, lags=lags, **settings)
+    plain = Enumeration(problem, estimator, integrator, h)
+    width, anchor_size = plain.width, getattr(estimator, "anchor_size", 4)
+    steps = np.mean([plain.step(b) for b in subsets(4, 2, INDEPENDENT[1])], axis=0)
+    refreshes = np.eye(width**2)
+    if estimator is not SAGA:
+        drawn = subsets(4, anchor_size, INDEPENDENT[1])
+        refreshes = np.mean([plain.refresh(b) for b in drawn], axis=0)
+    period = getattr(estimator, "period", 1)
+    cycle = [steps @ refreshes] + [steps] * (period - 1)
+
+    whole = np.eye(width**2) - np.linalg.multi_dot([*cycle[::-1], np.eye(width**2)])
+    moment = np.append(np.linalg.solve(whole[:-1, :-1], -whole[:-1, -1]), 1.0)
+    expected, mean = np.zeros((lags + 1, 2, 2)), problem.posterior()[0]
+    for l, now in enumerate(cycle):
+        moment = now @ moment
+        columns = moment.reshape(width, width)[:, :2]
+        for k in range(lags + 1):
+            expected[k] += (columns[:2] - np.outer(mean, mean)) / period
+            means = cycle[(l + k + 1) % period].reshape(width, width, width, width)[:, -1, :, -1]
+            columns = means @ columns
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-11)
+
+
+def test_autocovariance_of_spelled_out_sweeps():
+    """At temperature 0, long after the start: the average over all permutations of five sweeps."""
+    problem, h = regression(3, 1), 0.25
+    found = autocovariance(
+        problem, MINIBATCH, sgld(0.0), lags=4, step_size=h, batch_size=1, order="shuffled"
+    )
+    settings = dict(start=problem.posterior()[0], steps=18, order="shuffled")
+    x = trajectories(problem, MINIBATCH, sgld(0.0), h, **settings)[0][:, -9:, 0]
+    second = x.T @ x / len(x)
+    mean = x[:, :3].mean()
+    expected = [np.diag(second, k)[:3].mean() - mean**2 for k in range(5)]
+    np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-5)
+
+
+ROWS = [
+    (FULL, {}),
+    (MINIBATCH, {}),
+    (MINIBATCH, dict(order="shuffled")),
+    (SAGA, dict(order="with_replacement")),
+    (practical(6, 3), {}),
+    (practical(6, 3, 2), dict(anchor_order="symmetric")),
+]
+TWELVE = gaussian_mean(np.random.default_rng(7).normal(0.5, 1.0, 12))
+
+
+@pytest.mark.parametrize(("estimator", "orders"), ROWS)
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+def test_average_and_autocovariance_agree(estimator, orders, integrator):
+    """In the stationary law Var(sum) grows by sum_k Cov(x_{l+k}, x_l) for each step."""
+    h = 0.05 if integrator.name == "sgld" else 0.25
+    arguments = (TWELVE, estimator, integrator)
+    settings = dict(step_size=h, batch_size=4, **orders)
+    found = autocovariance(*arguments, lags=400, **settings)[:, 0, 0]
+    steps = np.array([600, 660])
+    error = mse(*arguments, num_steps=steps, **settings)
+    np.testing.assert_allclose(error.bias, 0, atol=1e-12)
+    growth = np.diff(error.variance[:, 0] * steps**2) / 60
+    np.testing.assert_allclose(growth, found[0] + 2 * found[1:].sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("closure", [None, "gaussian"])
+@pytest.mark.parametrize("observable", ["position", "square"])
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+def test_curve_is_separate_calls(integrator, observable, closure):
+    stops = [9, 10, 33, 71, 500, 3001]
+    settings = dict(step_size=0.05, batch_size=4, burn_in=8, observable=observable, closure=closure)
+    for start in (1.5, None):
+        arguments = (TWELVE, practical(6, 3), integrator)
+        curve = mse(*arguments, start=start, num_steps=stops, **settings)
+        assert curve.bias.shape == curve.variance.shape == curve.mse.shape == (6, 1)
+        for point, stop in enumerate(stops):
+            alone = mse(*arguments, start=start, num_steps=stop, **settings)
+            np.testing.assert_allclose(curve.bias[point], alone.bias, rtol=1e-9, atol=1e-14)
+            np.testing.assert_allclose(curve.variance[point], alone.variance, rtol=1e-9)
+
+
+def test_stationary_start():
+    """From the stationary law every step has its moments; one step shows them."""
+    settings = dict(step_size=0.05, batch_size=4)
+    law = stationary(TWELVE, practical(6, 3), sgld(), **settings)
+    for j, variance in enumerate(law.phase_covariances[:, 0, 0]):
+        window = dict(burn_in=j, num_steps=j + 1, **settings)
+        error = mse(TWELVE, practical(6, 3), sgld(), **window)
+        np.testing.assert_allclose(error.variance, [variance], rtol=1e-9)
+        for closure in (None, "gaussian"):
+            square = mse(
+                TWELVE, practical(6, 3), sgld(), observable="square", closure=closure, **window
+            )
+            bias = variance - TWELVE.posterior()[1][0]
+            np.testing.assert_allclose(square.bias, bias, rtol=1e-8, atol=1e-13)
+
+
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+@pytest.mark.parametrize("estimator", [MINIBATCH, practical(3, 3)], ids=label)
+def test_closure_is_exact_for_gaussian_errors(estimator, integrator, monkeypatch):
+    """Give the errors a Gaussian's moments: both recursions then say the same, at any length."""
+    h = 0.05 if integrator.name == "sgld" else 0.25
+    settings = dict(start=1.5, num_steps=[5, 64, 1000, 70_001], burn_in=2, observable="square")
+    settings |= dict(step_size=h, batch_size=2)
+    closed = mse(TWELVE, estimator, integrator, closure="gaussian", **settings)
+    true = mse(TWELVE, estimator, integrator, **settings)
+    assert not np.allclose(closed.variance, true.variance, rtol=1e-3)
+    moments = fourth.error_moments
+
+    def gaussian(*arguments, **keywords):
+        variance = moments(*arguments, **keywords)[2]
+        return np.array([1.0, 0.0, variance, 0.0, 3 * variance**2])
+
+    monkeypatch.setattr(fourth, "error_moments", gaussian)
+    agree(mse(TWELVE, estimator, integrator, **settings), closed)
+
+
+def test_closure_on_the_papers_gaussian():
+    """The error that `mse` states: of the MSE of theta^2, N = 1000, n1 = 200, m = 10."""
+    largest = {}
+    for seed, a in product((0, 1, 2), (0.002, 0.01, 0.05, 0.2, 0.5)):
+        problem = gaussian_mean(np.random.default_rng(seed).normal(size=1000) + 1.0)
+        for estimator, n in [
+            (MINIBATCH, 1),
+            (MINIBATCH, 10),
+            (MINIBATCH, 100),
+            (practical(200, 10), 1),
+        ]:
+            settings = dict(step_size=a / 1001, batch_size=n, start=0.0, observable="square")
+            settings |= dict(num_steps=[10, 100, 1000, 10_000, 100_000])
+            true = mse(problem, estimator, sgld(), **settings).mse
+            closed = mse(problem, estimator, sgld(), closure="gaussian", **settings).mse
+            error = np.abs(closed / true - 1).max()
+            largest[estimator.name, n] = max(error, largest.get((estimator.name, n), 0))
+    stated = {("minibatch", 1): 5e-2, ("minibatch", 10): 5e-3, ("minibatch", 100): 3e-4}
+    for row, bound in (stated | {("practical", 1): 4e-4}).items():
+        assert bound / 2 < largest[row] < bound
+
+
+def test_minibatches_of_algorithm_1_do_not_matter_on_the_gaussian():
+    settings = dict(step_size=1e-4, start=0.0, num_steps=[10, 1000], observable="square")
+    errors = [
+        mse(gaussian_mean(THOUSAND), practical(200, 10), sgld(), batch_size=n, **settings).mse
+        for n in (1, 10, 100)
+    ]
+    np.testing.assert_array_equal(errors[0], errors[1])
+    np.testing.assert_array_equal(errors[0], errors[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(observable="cube"), "observable must be 'position' or 'square', got 'cube'"),
+        (dict(closure="normal"), "closure must be None or 'gaussian', got 'normal'"),
+        (dict(num_steps=0), "increasing numbers, above burn_in .0 or more.; got num_steps=0"),
+        (dict(num_steps=[5, 5]), r"got num_steps=\[5, 5\] and burn_in=0"),
+        (dict(num_steps=[]), "num_steps must be a number, or increasing numbers"),
+        (dict(num_steps=5, burn_in=5), "num_steps=5 and burn_in=5"),
+        (dict(burn_in=-1), "num_steps=10 and burn_in=-1"),
+        (dict(start=[1.0, 2.0]), "start must be 1 finite numbers, one for each dimension"),
+        (dict(start=np.nan), "start must be 1 finite numbers"),
+        (dict(step_size=10.0, start=None), "no stationary law"),
+        (dict(integrator=describe("psgld", temperature=1.0)), "'psgld' has no closed law"),
+        (dict(estimator=SAGA, order="shuffled"), "saga with order='shuffled' has no closed law"),
+        (
+            dict(estimator=SAGA, observable="square"),
+            "saga has no exact law for averages of squares: its errors depend on past positions",
+        ),
+        (
+            dict(observable="square", order="shuffled"),
+            "minibatch with data drawn 'shuffled' has no exact law.*depend on each other.*closure=",
+        ),
+        (
+            dict(problem=regression(12, 1), observable="square"),
+            "minibatch on this problem has no exact law.*depend on the position.*closure=",
+        ),
+    ],
+)
+def test_messages(change, message):
+    call = dict(problem=TWELVE, estimator=MINIBATCH, integrator=sgld(), step_size=0.05)
+    call |= dict(batch_size=4, num_steps=10, start=0.5) | change
+    with pytest.raises(ValueError, match=message):
+        mse(call.pop("problem"), call.pop("estimator"), call.pop("integrator"), **call)
+
+
+def test_message_of_lags():
+    with pytest.raises(ValueError, match="lags must be 0 or more, got -1"):
+        autocovariance(TWELVE, FULL, sgld(), lags=-1, step_size=0.05)
+
+
+def test_an_unstable_run_has_an_error_too():
+    error = mse(TWELVE, FULL, sgld(), step_size=1.0, num_steps=3, start=0.5)
+    assert abs(error.bias[0]) > 1
+    assert np.isfinite(error.mse[0])
+
+
+rng = np.random.default_rng(7)
+FEATURES = rng.normal(size=(12, 1)) + 0.5
+TARGETS = FEATURES[:, 0] * 0.7 + rng.normal(size=12)
+PROBLEMS = {
+    "gaussian": (TWELVE, vr.models.gaussian.posterior(), TWELVE.targets[:, None]),
+    "linear": (
+        linear_regression(FEATURES, TARGETS),
+        vr.models.linear.posterior(),
+        (FEATURES, TARGETS),
+    ),
+}
+SAMPLED = {
+    "full": vr.full(),
+    "minibatch": vr.minibatch(),
+    "practical": vr.practical(anchor_size=6, period=3),
+    "practical average": vr.practical(anchor_size=6, period=3, average=5),
+    "svrg": vr.svrg(period=4),
+    "saga": vr.saga(),
+    "control_variate": vr.control_variate(center=jnp.array([0.3])),
+}
+DYNAMICS = {
+    "sgld": (vr.sgld(), 0.04),
+    "sghmc": (vr.sghmc(3.0), 0.12),
+    "BAOAB": (vr.splitting("BAOAB", 3.0), 0.2),
+    "OBABO": (vr.splitting("OBABO", 3.0), 0.2),
+    "UBU": (vr.splitting("UBU", 3.0), 0.2),
+}
+
+
+def powers(params):
+    return jnp.stack([params[0], params[0] ** 2])
+
+
+def simulated(problem, estimator, integrator, chains=8192, **orders):
+    """Bias and MSE of the averages of x and x^2 over chains, within 4 standard errors."""
+    exact, posterior, data = PROBLEMS[problem]
+    dynamics, h = DYNAMICS[integrator]
+    settings = dict(step_size=h, batch_size=4, num_steps=25, burn_in=3, **orders)
+    result = vr.sample(
+        5,
+        posterior,
+        data,
+        jnp.array([1.2]),
+        estimator=SAMPLED[estimator],
+        integrator=dynamics,
+        num_chains=chains,
+        keep="averages",
+        observables={"powers": powers},
+        progress=False,
+        **settings,
+    )
+    mean, covariance = exact.posterior()
+    for power, observable in enumerate(("position", "square")):
+        try:
+            error = mse(
+                exact, SAMPLED[estimator], dynamics, start=1.2, observable=observable, **settings
+            )
+        except ValueError:
+            assert observable == "square"
+            assert problem == "linear" or estimator == "saga" or "shuffled" in orders.values()
+            continue
+        truth = (mean[0], mean[0] ** 2 + covariance[0, 0])[power]
+        off = np.asarray(result.averages["powers"])[:, power] - truth
+        for sample, expected in ((off, error.bias[0]), (off**2, error.mse[0])):
+            z = (sample.mean() - expected) / (sample.std(ddof=1) / np.sqrt(chains))
+            assert abs(z) < 4, f"{observable}: z = {z}, {sample.mean()} against {expected}"
+
+
+FIRST = [
+    ("gaussian", "practical average", "sgld"),
+    ("gaussian", "minibatch", "BAOAB"),
+    ("linear", "svrg", "OBABO"),
+    ("linear", "saga", "sgld"),
+]
+
+
+@pytest.mark.parametrize(("problem", "estimator", "integrator"), FIRST)
+def test_against_the_samplers(problem, estimator, integrator):
+    simulated(problem, estimator, integrator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problem", "estimator", "integrator"),
+    [row for row in product(PROBLEMS, SAMPLED, DYNAMICS) if row not in FIRST],
+)
+def test_others_against_the_samplers(problem, estimator, integrator):
+    simulated(problem, estimator, integrator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("integrator", ["sgld", "BAOAB"])
+@pytest.mark.parametrize(
+    ("estimator", "orders"),
+    [
+        ("minibatch", dict(order="shuffled")),
+        ("minibatch", dict(order="with_replacement")),
+        ("practical", dict(anchor_order="shuffled")),
+        ("practical", dict(anchor_order="with_replacement")),
+        ("saga", dict(order="with_replacement")),
+    ],
+)
+def test_other_orders_against_the_samplers(estimator, orders, integrator):
+    simulated("gaussian", estimator, integrator, **orders)

@@ -34,10 +34,9 @@ from vrsgmcmc.plans.candidates import (
     rank,
     total_cost,
 )
+from vrsgmcmc.plans.pilot import pilot
 from vrsgmcmc.plans.trial import TRIAL, measure_pace, tried
 from vrsgmcmc.prepare import is_function
-from vrsgmcmc.search import find_mode
-from vrsgmcmc.theory.local import local
 from vrsgmcmc.types import Params, Posterior
 
 LARGEST = 128  # parameters: pairs of decaying modes are summed over
@@ -132,15 +131,14 @@ def plan(
         )
     door.check_model(posterior, params, data)
 
-    mode, pilot = find_mode(posterior, data, params)
     allowed = np.inf if evaluations is None else PILOT * evaluations
-    rows = int(np.clip(allowed / (1 + 2 * dimension), 8 * dimension, 2048))
-    model = local(posterior, data, mode, rows=rows, seed=seed)
-    pilot += model.evaluations
+    most = max(8 * dimension, min(2048, size // 4))
+    rows = int(np.clip(allowed / (1 + 2 * dimension), 8 * dimension, most))
+    mode, model, spent = pilot(posterior, data, params, rows, seed)
     pace = None
     if seconds is not None:
-        pace, spent = measure_pace(posterior, data, mode, model, num_chains, size)
-        pilot += spent
+        pace, more = measure_pace(posterior, data, mode, model, num_chains, size)
+        spent += more
     case = Case(posterior, data, mode, model, num_chains, pace)
 
     if seconds is not None:
@@ -150,20 +148,20 @@ def plan(
                 f"plan(budget={budget!r}): planning alone took {seconds - left:.1f} s. Give more time."
             )
         ranking = rank(case, left)
-        evaluations = pilot + num_chains * total_cost(ranking[0], size)
+        evaluations = spent + num_chains * total_cost(ranking[0], size)
     elif evaluations is not None:
-        if evaluations - pilot < FEWEST_STEPS * num_chains * BATCH_SIZES[0]:
+        if evaluations - spent < FEWEST_STEPS * num_chains * BATCH_SIZES[0]:
             raise ValueError(
-                f"plan(budget={budget!r}): the plan alone took {pilot:,} of {int(evaluations):,} "
+                f"plan(budget={budget!r}): the plan alone took {spent:,} of {int(evaluations):,} "
                 "evaluations. Give a larger budget, or fewer chains."
             )
-        ranking = rank(case, (evaluations * (1 - TRIAL) - pilot) / num_chains)
+        ranking = rank(case, (evaluations * (1 - TRIAL) - spent) / num_chains)
         if target is not None and ranking[0].score <= target:
-            evaluations, ranking = cheapest(case, pilot, target, size, most=evaluations)
+            evaluations, ranking = cheapest(case, spent, target, size, most=evaluations)
     else:
         assert target is not None
-        evaluations, ranking = cheapest(case, pilot, target, size)
-    chosen, spent, note = tried(case, ranking[0], evaluations, seed)
+        evaluations, ranking = cheapest(case, spent, target, size)
+    chosen, more, note = tried(case, ranking[0], evaluations, seed)
     if target is not None and chosen.score > target:
         note += f" The target C = {target:g} is out of reach for this budget."
     return Plan(
@@ -174,20 +172,20 @@ def plan(
         bias=chosen.bias,
         variance=chosen.score - chosen.bias,
         budget=int(evaluations),
-        pilot=int(pilot + spent),
+        pilot=int(spent + more),
         runners_up=tuple(distinct(ranking)[1:6]),
         note=note.strip(),
     )
 
 
 def cheapest(
-    case: Case, pilot: int, target: float, size: int, most: float = np.inf
+    case: Case, spent: int, target: float, size: int, most: float = np.inf
 ) -> tuple[float, list[Choice]]:
     """The smallest budget, to a factor of 1.25, whose best candidate reaches the target."""
     allowance = 2.0 * size
     while True:
         ranking = rank(case, allowance)
-        evaluations = (pilot + case.num_chains * allowance) / (1 - TRIAL)
+        evaluations = (spent + case.num_chains * allowance) / (1 - TRIAL)
         if ranking[0].score <= target or evaluations > most:
             return min(evaluations, most), ranking
         if allowance > 1e7 * size:

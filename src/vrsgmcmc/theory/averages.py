@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from vrsgmcmc.theory.affine import Powers, cycle_matrix, fixed_point, pack, unpack
@@ -46,8 +46,8 @@ def mse(
     estimator: Any,
     integrator: Any,
     *,
-    num_steps: int | Sequence[int],
-    start: ArrayLike | None = None,
+    num_steps: int | Sequence[int] | Int[Array, " points"],
+    start: ArrayLike | float | None = None,
     observable: str = "position",
     burn_in: int = 0,
     closure: str | None = None,
@@ -185,7 +185,7 @@ class Sums:
         return Powers(cycle_matrix(self.chain.maps, self._carried))
 
 
-def _stops(num_steps: int | Sequence[int], burn_in: int) -> list[int]:
+def _stops(num_steps: int | Sequence[int] | Int[Array, " points"], burn_in: int) -> list[int]:
     stops = [operator.index(stop) for stop in np.ravel(np.asarray(num_steps))]
     if not stops or burn_in < 0 or any(b <= a for a, b in pairwise([burn_in, *stops])):
         raise ValueError(
@@ -195,7 +195,7 @@ def _stops(num_steps: int | Sequence[int], burn_in: int) -> list[int]:
     return stops
 
 
-def _point(start: ArrayLike, problem: LinearGaussian) -> Float[Array, " d"]:
+def _point(start: ArrayLike | float, problem: LinearGaussian) -> Float[Array, " d"]:
     point, dimension = np.asarray(start, dtype=float).reshape(-1), problem.features.shape[1]
     if len(point) != dimension or not np.all(np.isfinite(point)):
         raise ValueError(

@@ -19,7 +19,7 @@ by an approximation: E[S] and E[S^2] are exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import product
 from operator import add, sub
 from typing import Any, NoReturn
@@ -116,7 +116,6 @@ class Squares:
 
     opening: list[Float[Array, "K K"]]
     steps: list[Float[Array, "K K"]]
-    powers: Powers
 
     @property
     def length(self) -> int:
@@ -131,7 +130,7 @@ class Squares:
         return matrices[l % len(matrices)] @ moments
 
     def jump(self, moments: Float[Array, " K"], cycles: int) -> Float[Array, " K"]:
-        return self.powers(moments, cycles)
+        return self._powers(moments, cycles)
 
     def reset(self, moments: Float[Array, " K"]) -> Float[Array, " K"]:
         return replaced(S={}) @ moments
@@ -154,13 +153,21 @@ class Squares:
     def stationary(self) -> Float[Array, " K"]:
         """The moments before a cycle that do not change in it; S = 0."""
         without_S = [place for place, monomial in enumerate(MONOMIALS) if monomial[-1] == 0]
-        matrix = self.powers(np.eye(len(MONOMIALS)), 1)[np.ix_(without_S, without_S)]
+        matrix = self._cycle[np.ix_(without_S, without_S)]
         moments = np.zeros(len(MONOMIALS))
         moments[without_S[0]] = 1.0
         moments[without_S[1:]] = np.linalg.solve(
             np.eye(len(without_S) - 1) - matrix[1:, 1:], matrix[1:, 0]
         )
         return moments
+
+    @cached_property
+    def _cycle(self) -> Float[Array, "K K"]:
+        return reduce(np.matmul, self.steps[::-1])
+
+    @cached_property
+    def _powers(self) -> Powers:
+        return Powers(self._cycle)
 
 
 def squares(
@@ -200,7 +207,7 @@ def squares(
     opening = [step(dynamics.kick - late) @ draw] if late.any() else []
     held = step(dynamics.kick)
     steps = [held @ draw] + [held] * (estimator.period - 1 if name == "practical" else 0)
-    return Squares(opening, steps, Powers(reduce(np.matmul, steps[::-1])))
+    return Squares(opening, steps)
 
 
 def _flow(
