@@ -1,110 +1,229 @@
-"""Prints the numbers of docs/choosing.md: `python docs/measure.py` (a few minutes).
+"""Prints the numbers of the documents: `python docs/measure.py`, or with the names of parts.
 
-The first table is exact, from `vr.theory`; the second runs the Pima experiment with more methods; the
-last lines show what the order does to SAGA.
+    gaussian    docs/variance-reduction.md, README.md: excess variance at a step size, exactly (seconds)
+    steps       docs/variance-reduction.md: the step size that 10 % of excess allows, at equal cost
+    pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
+    saga        docs/choosing.md: what the order does to SAGA
+
+The last three sample the Pima regression, for some minutes each.
 """
 
 import sys
-from pathlib import Path
+from functools import cached_property
 
+import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_expit
 
 import vrsgmcmc as vr
-from vrsgmcmc.experiments import Settings, pima
-from vrsgmcmc.experiments.pima import Method
+from vrsgmcmc.search import find_mode
 
-SEEDS = 5
+SIZE = 1000  # data of the Gaussian mean model
+EQUAL_COST = {  # 30 gradients per step, except for the last one; SVRG's m is N/n
+    "SGLD, n = 30": dict(estimator=vr.minibatch(), batch_size=30),
+    "SGLD, n = 30, shuffled": dict(estimator=vr.minibatch(), batch_size=30, order="shuffled"),
+    "practical 100/10/10": dict(estimator=vr.practical(), batch_size=10),
+    "practical, shuffled anchors": dict(
+        estimator=vr.practical(), batch_size=10, anchor_order="shuffled"
+    ),
+    "SVRG, n = 10": dict(estimator=vr.svrg(), batch_size=10),
+    "control variate, n = 15": dict(estimator=vr.control_variate(), batch_size=15),
+    "SAGA, n = 30": dict(estimator=vr.saga(), batch_size=30),
+    "full gradient": dict(estimator=vr.full(), batch_size=1),
+}
+PLAIN, SHUFFLED_ANCHORS = EQUAL_COST["SGLD, n = 30"], "practical, shuffled anchors"
+PASSES, CHAINS, SCOUTS = 200, 128, 16
+GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
+
+
+class Gaussian:
+    """The paper's model, x_i ~ N(theta, 1) and theta ~ N(0, 1), with S2 = 0.95."""
+
+    def __init__(self):
+        x = np.random.default_rng(0).normal(size=SIZE)
+        self.problem = vr.theory.gaussian_mean(x * np.sqrt(0.95) / x.std(ddof=1))
+
+    def excess(self, method, steps):
+        """Stationary variance / posterior variance - 1 at step sizes in units of 1 / (N + 1)."""
+        laws = [
+            vr.theory.stationary(
+                self.problem, integrator=vr.sgld(), step_size=a / (SIZE + 1), **method
+            )
+            for a in steps
+        ]
+        variances = np.array([law.covariance[0, 0] for law in laws])
+        return variances / self.problem.posterior()[1][0, 0] - 1
+
+
+class Pima:
+    """Logistic regression, 768 rows and 9 weights."""
+
+    def __init__(self):
+        x, y = vr.datasets.pima()
+        (x,) = vr.datasets.standardise(x)
+        self.data = vr.datasets.with_intercept(x).astype(np.float32), y
+        self.posterior, self.size = vr.models.logistic.posterior(), len(y)
+        self.mode, _ = find_mode(self.posterior, tuple(map(jnp.asarray, self.data)), jnp.zeros(9))
+        self.model = vr.theory.local(self.posterior, self.data, self.mode)
+
+    def excess(self, method, steps):
+        """The forecast, averaged over the weights, in units of 1 / the largest curvature."""
+        sizes = np.asarray(steps) / self.model.curvature.max()
+        there = vr.theory.forecast(self.model, integrator=vr.sgld(), step_sizes=sizes, **method)
+        return there.inflation.mean(1)
+
+    @cached_property
+    def moments(self):
+        """Posterior means and variances by importance sampling, from a t distribution at the mode."""
+        rng, (x, y), draws, freedom = np.random.default_rng(1), self.data, 200_000, 20
+        z = rng.normal(size=(draws, 9)) / np.sqrt(rng.chisquare(freedom, (draws, 1)) / freedom)
+        w = self.model.center + (z / np.sqrt(self.model.curvature)) @ self.model.directions.T
+        signed = (x * (2 * y - 1)[:, None]).T
+        height = np.concatenate([log_expit(part @ signed).sum(1) for part in np.split(w, 100)])
+        weight = (
+            height - 0.5 * (w**2).sum(1) + (freedom + 9) / 2 * np.log1p((z**2).sum(1) / freedom)
+        )
+        weight = np.exp(weight - weight.max())
+        weight /= weight.sum()
+        return weight @ w, weight @ (w - weight @ w) ** 2
+
+    def run(self, seed, step_size, num_chains, **settings):
+        """From the mode: averages of w - mode and of its square over all steps, [chain, 9] each."""
+        observables = {
+            "first": vr.observable(lambda w, mode: w - mode, data=self.mode),
+            "second": vr.observable(lambda w, mode: jnp.square(w - mode), data=self.mode),
+        }
+        result = vr.sample(
+            seed,
+            self.posterior,
+            self.data,
+            self.mode,
+            step_size=step_size,
+            num_chains=num_chains,
+            keep="averages",
+            observables=observables,
+            progress=False,
+            **settings,
+        )
+        return [np.asarray(result.averages[name], float) for name in observables]
+
+    def excess_sampled(self, step_size, num_chains, **settings):
+        """Variance of the draws of all chains together / posterior variance - 1, over the weights."""
+        first, second = self.run(0, step_size, num_chains, **settings)
+        return np.mean((second.mean(0) - first.mean(0) ** 2) / self.moments[1]) - 1
+
+    def error(self, seed, step_size, num_chains, **method):
+        """C of every chain after 200 data passes."""
+        estimator, n, size = method["estimator"], method["batch_size"], self.size
+        each, period, anchor = (
+            estimator.cost(size, n),
+            estimator.every(size, n),
+            estimator.anchor(size),
+        )
+        once, each = (0, each + anchor / period) if period else (anchor, each)
+        count = int((PASSES * size - once) / each)
+        first, second = self.run(seed, step_size, num_chains, num_steps=count, **method)
+        mean, variance = self.moments
+        spread = second - first**2
+        off = first - (mean - np.asarray(self.mode, float))
+        return (off**2 / variance + (spread - variance) ** 2 / (2 * variance**2)).mean(1) / 2
+
+
+def show(columns, rows):
+    print(f"\n| {' | '.join(columns)} |\n{'| --- ' * len(columns)}|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def gaussian():
-    """Excess of the stationary variance over the posterior's, on the Gaussian mean model."""
-    size = 1000
-    x = np.random.default_rng(0).normal(size=size)
-    x *= np.sqrt(0.95) / x.std(ddof=1)
-    problem = vr.theory.gaussian_mean(x)
+    model = Gaussian()
     methods = {
-        "full gradient": (vr.full(), {}),
-        "SGLD n = 10": (vr.minibatch(), {}),
-        "SGLD n = 30": (vr.minibatch(), dict(batch_size=30)),
-        "practical 100/10/10": (vr.practical(), {}),
-        "SGLD n = 10, shuffled": (vr.minibatch(), dict(order="shuffled")),
-        "practical, shuffled anchors": (vr.practical(), dict(anchor_order="shuffled")),
+        "SGLD, n = 10": dict(estimator=vr.minibatch(), batch_size=10),
+        "SGLD, n = 10, shuffled": dict(estimator=vr.minibatch(), batch_size=10, order="shuffled"),
+        **dict(list(EQUAL_COST.items())[:4]),
+        "full gradient": EQUAL_COST["full gradient"],
     }
-    print(f"| h (N + 1) | {' | '.join(methods)} |\n{'| --- ' * (1 + len(methods))}|")
-    for a in (0.002, 0.01, 0.05, 0.2, 0.5):
-        row = []
-        for estimator, options in methods.values():
-            options = {"batch_size": 10, **options}
-            law = vr.theory.stationary(
-                problem, estimator, vr.sgld(), step_size=a / (size + 1), **options
-            )
-            row.append(law.covariance[0, 0] / problem.posterior()[1][0, 0] - 1)
-        print(f"| {a} | {' | '.join(f'{excess:.2g}' for excess in row)} |")
+    steps = (0.002, 0.01, 0.05, 0.2, 0.5)
+    columns = [[f"{v:.2g}" for v in model.excess(method, steps)] for method in methods.values()]
+    show(["h (N + 1)", *methods], zip(map(str, steps), *columns, strict=True))
+
+    print()
+    for name, between in (("practical 100/10/10", (0.1, 0.9)), (SHUFFLED_ANCHORS, (0.002, 0.05))):
+
+        def more(a, name=name):
+            return model.excess(EQUAL_COST[name], [a])[0] - model.excess(PLAIN, [a])[0]
+
+        a = brentq(more, *between)
+        excess = model.excess(PLAIN, [a])[0]
+        print(f"{name} and SGLD, n = 30: equal at h (N + 1) = {a:.2g}, excess {excess:.2g}")
 
 
-def regression():
-    """1/C on the Pima posterior after 200 passes, each method at its best step size of the grid."""
-    problem = pima.prepare()
-    shuffled = "shuffled"
+def steps():
+    pima, plain = Pima(), None
+    least, *_, largest = pima.model.curvature
+    rows = []
+    for name, method in EQUAL_COST.items():
+
+        def beyond(log_a, method=method):
+            return pima.excess(method, [np.exp(log_a)])[0] - 0.1
+
+        a = np.exp(brentq(beyond, -9.0, -0.1))
+        plain = plain or a
+        slow = a * least / largest
+        found = pima.excess_sampled(
+            a / largest, 512, burn_in=int(10 / slow), num_steps=int(70 / slow), **method
+        )
+        rows.append([name, f"{a:.2g}", f"{a / plain:.2g}", f"{found:.3f}"])
+    show(["method", "h × largest curvature", "against SGLD", "excess sampled there"], rows)
+
+
+def pima():
+    problem, ten = Pima(), dict(batch_size=10)
     methods = {
-        "practical 100/10/10, independent anchors": Method(vr.practical()),
-        "SGLD n = 30": Method(vr.minibatch(), batch_size=30),
-        "SGLD n = 10": Method(vr.minibatch()),
-        "practical 100/10/10, shuffled anchors": Method(vr.practical(), anchor_order=shuffled),
-        "SGLD n = 10, shuffled": Method(vr.minibatch(), order=shuffled),
-        "SGLD n = 10, symmetric": Method(vr.minibatch(), order="symmetric"),
-        "SVRG-LD": Method(vr.svrg()),
-        "control variate at the mode": Method(vr.control_variate()),
-        "SAGA-LD": Method(vr.saga()),
+        "practical 100/10/10, independent anchors": dict(estimator=vr.practical(), **ten),
+        "SGLD n = 10": dict(estimator=vr.minibatch(), **ten),
+        "SGLD n = 30": dict(estimator=vr.minibatch(), batch_size=30),
+        "practical 100/10/10, shuffled anchors": dict(
+            estimator=vr.practical(), anchor_order="shuffled", **ten
+        ),
+        "SGLD n = 10, symmetric": dict(estimator=vr.minibatch(), order="symmetric", **ten),
+        "SGLD n = 10, shuffled": dict(estimator=vr.minibatch(), order="shuffled", **ten),
+        "SVRG-LD": dict(estimator=vr.svrg(), **ten),
+        "SAGA-LD": dict(estimator=vr.saga(), **ten),
+        "control variate at the mode": dict(estimator=vr.control_variate(problem.mode), **ten),
     }
-    print(
-        "\n| method | worth | over seeds | step h N | data passes |\n| --- | --- | --- | --- | --- |"
-    )
-    references = [pima.long_run(problem, seed) for seed in range(SEEDS)]
+    rows = []
     for name, method in methods.items():
-        rows = []
-        for seed, reference in enumerate(references):
-            settings = Settings(Path("."), seed=seed)
-            criterion = pima.tune(problem, reference, method, settings)["posterior"]
-            step = pima.STEP_SIZES[int(np.argmin(criterion))]
-            result = pima.sample(problem, method, step, settings, stage=1)
-            rows.append(pima.show(problem, reference, name, method, step, result).row)
-        worth = [row["worth"] for row in rows]
-        steps = ", ".join(f"{step:g}" for step in sorted({row["step"] for row in rows}))
-        passes = rows[0]["data_passes"]
-        print(
-            f"| {name} | {np.mean(worth):.0f} | {min(worth):.0f} to {max(worth):.0f} "
-            f"| {steps} | {passes:.0f} |",
-            flush=True,
+        tried = problem.error(
+            0, np.repeat(GRID, SCOUTS) / problem.size, SCOUTS * len(GRID), **method
         )
+        best = GRID[np.argmin(tried.reshape(len(GRID), SCOUTS).mean(1))]
+        each = problem.error(1, best / problem.size, CHAINS, **method)
+        worth = 1 / (each.mean() + each.std() / np.sqrt(CHAINS) * np.array([0, 2, -2]))
+        low_to_high = f"{worth[1]:.0f} to {worth[2]:.0f}"
+        rows.append([name, f"{worth[0]:.0f}", low_to_high, f"{best:g}"])
+    show(["method", "worth", "95 % of the time", "best step h N"], rows)
 
 
-def orders_of_saga():
-    """Posterior variances under SAGA at a small step, relative to the reference's."""
-    problem = pima.prepare()
-    reference = pima.long_run(problem, seed=0)
+def saga():
+    problem = Pima()
+    print()
     for order in ("without_replacement", "shuffled"):
-        result = vr.sample(
-            0,
-            vr.models.logistic.posterior(),
-            problem.train,
-            reference.draws.mean(axis=0).astype(np.float32),
+        excess = problem.excess_sampled(
+            0.1 / problem.size,
+            64,
             estimator=vr.saga(),
+            batch_size=10,
             order=order,
-            step_size=0.1 / problem.size,
-            num_steps=60_000,
             burn_in=2_000,
-            thin=20,
-            num_chains=16,
-            progress=False,
+            num_steps=32_000,
         )
-        variance = result.draws.reshape(-1, len(pima.COLUMNS)).var(axis=0)
-        ratio = (variance / reference.draws.var(axis=0)).mean()
-        print(f"SAGA, {order}, h N = 0.1: variance {ratio:.2f} times the reference's")
+        print(f"SAGA, {order}, h N = 0.1: variances {1 + excess:.2f} times the posterior's")
 
+
+PARTS = {"gaussian": gaussian, "steps": steps, "pima": pima, "saga": saga}
 
 if __name__ == "__main__":
-    gaussian()
-    sys.stdout.flush()
-    regression()
-    orders_of_saga()
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

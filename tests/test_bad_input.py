@@ -5,6 +5,7 @@ before: who has made a mistake should not wait for it.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -493,8 +494,16 @@ REFUSED = {
         ValueError,
         r"every=0\).*at least 1",
     ),
-    # what is not there yet
-    "run_dir": (lambda: sample(run_dir="runs/1"), ValueError, r"run_dir.*leave run_dir=None"),
+    "run_dir: a file": (
+        lambda: sample(run_dir=__file__),
+        ValueError,
+        r"run_dir=.* is a file\. Name",
+    ),
+    "run_dir: not a run": (
+        lambda: sample(run_dir=Path(__file__).parent),
+        ValueError,
+        r"run_dir=.* is not empty and not a run.*Name a new directory",
+    ),
 }
 
 

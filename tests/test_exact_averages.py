@@ -350,17 +350,20 @@ def test_autocovariance_against_all_minibatches(estimator, integrator):
 
 
 def test_autocovariance_of_spelled_out_sweeps():
-    """At temperature 0, long after the start: the average over all permutations of five sweeps."""
-    problem, h = regression(3, 1), 0.25
-    found = autocovariance(
-        problem, MINIBATCH, sgld(0.0), lags=4, step_size=h, batch_size=1, order="shuffled"
-    )
-    settings = dict(start=problem.posterior()[0], steps=18, order="shuffled")
-    x = trajectories(problem, MINIBATCH, sgld(0.0), h, **settings)[0][:, -9:, 0]
-    second = x.T @ x / len(x)
-    mean = x[:, :3].mean()
-    expected = [np.diag(second, k)[:3].mean() - mean**2 for k in range(5)]
-    np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-5)
+    """Two sweeps, x_j = a_j x_0 + b_j + noise given their permutations, from the stationary x_0."""
+    arguments = regression(3, 1), MINIBATCH, sgld(0.7)
+    found = autocovariance(*arguments, lags=3, step_size=0.1, batch_size=1, order="shuffled")
+    sweeps = dict(steps=6, order="shuffled")
+    b, noise = trajectories(*arguments, 0.1, start=[0.0], **sweeps)
+    a = (trajectories(*arguments, 0.1, start=[1.0], **sweeps)[0] - b)[:, :, 0]
+    b = b[:, :, 0]
+    aa, ab, bb = a.T @ a / len(a), a.T @ b / len(a), b.T @ b / len(a) + noise.mean((0, 1))
+    first = b[:, 2].mean() / (1 - a[:, 2].mean())
+    second = (2 * ab[2, 2] * first + bb[2, 2]) / (1 - aa[2, 2])
+    moments = aa * second + (ab + ab.T) * first + bb
+    mean = (a[:, :3] * first + b[:, :3]).mean()
+    expected = [np.diag(moments, k)[:3].mean() - mean**2 for k in range(4)]
+    np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-9)
 
 
 ROWS = [
@@ -393,32 +396,31 @@ def test_average_and_autocovariance_agree(estimator, orders, integrator):
 @pytest.mark.parametrize("observable", ["position", "square"])
 @pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
 def test_curve_is_separate_calls(integrator, observable, closure):
-    stops = [9, 10, 33, 71, 500, 3001]
+    stops = [9, 10, 33, 71, 700]
     settings = dict(step_size=0.05, batch_size=4, burn_in=8, observable=observable, closure=closure)
     for start in (1.5, None):
         arguments = (TWELVE, practical(6, 3), integrator)
         curve = mse(*arguments, start=start, num_steps=stops, **settings)
-        assert curve.bias.shape == curve.variance.shape == curve.mse.shape == (6, 1)
+        assert curve.bias.shape == curve.variance.shape == curve.mse.shape == (5, 1)
         for point, stop in enumerate(stops):
             alone = mse(*arguments, start=start, num_steps=stop, **settings)
             np.testing.assert_allclose(curve.bias[point], alone.bias, rtol=1e-9, atol=1e-14)
             np.testing.assert_allclose(curve.variance[point], alone.variance, rtol=1e-9)
 
 
-def test_stationary_start():
-    """From the stationary law every step has its moments; one step shows them."""
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+def test_stationary_start(integrator):
+    """From the stationary law every step has its moments; averages of one step show them."""
     settings = dict(step_size=0.05, batch_size=4)
-    law = stationary(TWELVE, practical(6, 3), sgld(), **settings)
+    arguments = (TWELVE, practical(6, 3, 4), integrator)
+    law, posterior = stationary(*arguments, **settings), TWELVE.posterior()[1][0]
     for j, variance in enumerate(law.phase_covariances[:, 0, 0]):
         window = dict(burn_in=j, num_steps=j + 1, **settings)
-        error = mse(TWELVE, practical(6, 3), sgld(), **window)
+        error = mse(*arguments, **window)
         np.testing.assert_allclose(error.variance, [variance], rtol=1e-9)
         for closure in (None, "gaussian"):
-            square = mse(
-                TWELVE, practical(6, 3), sgld(), observable="square", closure=closure, **window
-            )
-            bias = variance - TWELVE.posterior()[1][0]
-            np.testing.assert_allclose(square.bias, bias, rtol=1e-8, atol=1e-13)
+            square = mse(*arguments, observable="square", closure=closure, **window)
+            np.testing.assert_allclose(square.bias, variance - posterior, rtol=1e-8, atol=1e-13)
 
 
 @pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
@@ -444,8 +446,8 @@ def test_closure_is_exact_for_gaussian_errors(estimator, integrator, monkeypatch
 def test_closure_on_the_papers_gaussian():
     """The error that `mse` states: of the MSE of theta^2, N = 1000, n1 = 200, m = 10."""
     largest = {}
-    for seed, a in product((0, 1, 2), (0.002, 0.01, 0.05, 0.2, 0.5)):
-        problem = gaussian_mean(np.random.default_rng(seed).normal(size=1000) + 1.0)
+    problem = gaussian_mean(np.random.default_rng(2).normal(size=1000) + 1.0)
+    for a in (0.05, 0.5):
         for estimator, n in [
             (MINIBATCH, 1),
             (MINIBATCH, 10),
@@ -483,8 +485,8 @@ def test_minibatches_of_algorithm_1_do_not_matter_on_the_gaussian():
         (dict(num_steps=[]), "num_steps must be a number, or increasing numbers"),
         (dict(num_steps=5, burn_in=5), "num_steps=5 and burn_in=5"),
         (dict(burn_in=-1), "num_steps=10 and burn_in=-1"),
-        (dict(start=[1.0, 2.0]), "start must be 1 finite numbers, one for each dimension"),
-        (dict(start=np.nan), "start must be 1 finite numbers"),
+        (dict(start=[1.0, 2.0]), "as many finite numbers as there are dimensions, 1, or be None"),
+        (dict(start=np.nan), "None for the stationary law; got nan"),
         (dict(step_size=10.0, start=None), "no stationary law"),
         (dict(integrator=describe("psgld", temperature=1.0)), "'psgld' has no closed law"),
         (dict(estimator=SAGA, order="shuffled"), "saga with order='shuffled' has no closed law"),
@@ -553,24 +555,30 @@ def powers(params):
     return jnp.stack([params[0], params[0] ** 2])
 
 
-def simulated(problem, estimator, integrator, chains=8192, **orders):
-    """Bias and MSE of the averages of x and x^2 over chains, within 4 standard errors."""
+def simulated(problem, estimator, integrator, **orders):
+    """Bias and MSE of the averages of x and x^2 over 8192 chains, within 4 standard errors.
+
+    In sixteen calls of one program: compilation takes longer for more chains.
+    """
     exact, posterior, data = PROBLEMS[problem]
     dynamics, h = DYNAMICS[integrator]
     settings = dict(step_size=h, batch_size=4, num_steps=25, burn_in=3, **orders)
-    result = vr.sample(
-        5,
-        posterior,
-        data,
-        jnp.array([1.2]),
-        estimator=SAMPLED[estimator],
-        integrator=dynamics,
-        num_chains=chains,
-        keep="averages",
-        observables={"powers": powers},
-        progress=False,
-        **settings,
-    )
+    averages = []
+    for seed in range(16):
+        result = vr.sample(
+            seed,
+            posterior,
+            data,
+            jnp.array([1.2]),
+            estimator=SAMPLED[estimator],
+            integrator=dynamics,
+            num_chains=512,
+            keep="averages",
+            observables={"powers": powers},
+            progress=False,
+            **settings,
+        )
+        averages.append(result.averages["powers"])
     mean, covariance = exact.posterior()
     for power, observable in enumerate(("position", "square")):
         try:
@@ -582,9 +590,9 @@ def simulated(problem, estimator, integrator, chains=8192, **orders):
             assert problem == "linear" or estimator == "saga" or "shuffled" in orders.values()
             continue
         truth = (mean[0], mean[0] ** 2 + covariance[0, 0])[power]
-        off = np.asarray(result.averages["powers"])[:, power] - truth
+        off = np.concatenate(averages)[:, power] - truth
         for sample, expected in ((off, error.bias[0]), (off**2, error.mse[0])):
-            z = (sample.mean() - expected) / (sample.std(ddof=1) / np.sqrt(chains))
+            z = (sample.mean() - expected) / (sample.std(ddof=1) / np.sqrt(len(sample)))
             assert abs(z) < 4, f"{observable}: z = {z}, {sample.mean()} against {expected}"
 
 

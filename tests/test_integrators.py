@@ -487,7 +487,7 @@ BAD_WORDS = {
     "baoab": LETTERS,
     "": LETTERS,
     "BAB": "O is missing.",
-    "B": "A and O is missing.",
+    "B": "A and O are missing.",
     "UU": "B is missing.",
     "OUBUO": BESIDE,
     "UBA": BESIDE,

@@ -176,7 +176,7 @@ def _check_shapes(posterior: Posterior, structure: Any, leaves: tuple) -> None:
         if len(values) != 1 or values[0].shape != ():
             raise ValueError(
                 f"{name} must return one number, got shapes {_shapes(value)} for {told}. "
-                "It is the log-density of one datum: sum over its components (jnp.sum)."
+                "It is a log-density: sum over the components (jnp.sum)."
             )
         if not jnp.issubdtype(values[0].dtype, jnp.floating):
             raise TypeError(f"{name} must return a floating number, got dtype {values[0].dtype}.")

@@ -7,12 +7,8 @@ nothing calls back. See `chain.py` for what a chunk is.
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -21,14 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import chain
-from vrsgmcmc.chain import LONGEST_CHUNK, Span, run
+from vrsgmcmc.chain import LONGEST_CHUNK, Carry, Span, run
 from vrsgmcmc.estimators import practical
 from vrsgmcmc.folds import Observable
+from vrsgmcmc.gather import Done, evaluations, gather
 from vrsgmcmc.integrators import sgld
+from vrsgmcmc.kept import Directory, Held, Kept, Resumed
+from vrsgmcmc.line import Line
 from vrsgmcmc.posterior import row_likelihoods
-from vrsgmcmc.prepare import Job, prepare
+from vrsgmcmc.prepare import Job, chain_roots, prepare, start
 from vrsgmcmc.progress import Progress
-from vrsgmcmc.result import Context, Divergence, Result
+from vrsgmcmc.result import Divergence, Result
+from vrsgmcmc.signals import interruptible
 from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Params, Posterior, State
 
 SECONDS_PER_CHUNK = 0.5
@@ -81,12 +81,13 @@ def sample(
       chain then no longer has the posterior as its target.
     - `chain_method`: all chains at once, or one after another (better for large networks on CPU).
     - `keep`: "averages" stores no draws.
+    - `run_dir`: keep the run in this directory, draws included, and commit it every few seconds.
+      The same call resumes it, bit for bit; a finished run is loaded. See `docs/runs.md`.
     - `progress`: None shows a table on a terminal and a line every ten seconds elsewhere.
 
-    Ctrl-C ends the run after the chunk in hand and returns what is finished.
+    Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is
+    finished.
     """
-    if run_dir is not None:
-        raise ValueError("run_dir: this version keeps runs in memory only; leave run_dir=None.")
     job = prepare(
         key=key,
         posterior=posterior,
@@ -107,8 +108,15 @@ def sample(
         clip=clip,
         chain_method=chain_method,
         keep=keep,
+        held=run_dir is None,
     )
-    return Run(job, progress).go()
+    if run_dir is None:
+        return Run(job, Held(job), progress).go()
+    directory = Directory(run_dir, job)
+    if (done := directory.finished()) is not None:
+        return done
+    with directory.write() as kept:
+        return kept.loaded() if kept.finished else Run(job, kept, progress).go()
 
 
 class Run:
@@ -117,22 +125,22 @@ class Run:
     A group is all chains at once, or one chain where they run one after another.
     """
 
-    def __init__(self, job: Job, progress: bool | None):
-        self.job = job
+    def __init__(self, job: Job, kept: Held | Kept, progress: bool | None):
+        self.job, self.kept = job, kept
         label = f"{job.setting.estimator.name} + {job.setting.integrator.name}"
         self.progress = Progress(progress, label, job.num_steps, job.num_chains)
         every_chain = range(job.num_chains)
         self.members = [list(every_chain)] if job.batched else [[c] for c in every_chain]
-        self.roots = [self.pick(job.roots, g) for g in range(len(self.members))]
+        roots = chain_roots(job.key, job.num_chains)
+        self.all_roots = roots
+        self.roots = [self.pick(roots, g) for g in range(len(self.members))]
+        self.line = Line(job.program.cycle, job.program.parts)
+        self.unit = self.line.unit(job.first)  # the next one
         self.steps = 0  # made so far
         self.visits = 0  # data that refreshes have visited so far, per chain
+        self.before = 0.0  # seconds, in earlier processes
         self.divergences: dict[int, Divergence] = {}
-        self.frozen: dict[int, State] = {}
-        kept = (job.num_steps - job.burn_in) // job.thin if job.program.slots else 0
-        self.draws = jax.tree.map(
-            lambda leaf: np.empty((job.num_chains, kept, *leaf.shape[1:]), leaf.dtype),
-            job.state.position,
-        )
+        self.frozen: dict[int, Carry] = {}
 
     def pick(self, stacked: Any, group: int) -> Any:
         """What belongs to one group, out of leaves [chain, ...]."""
@@ -143,14 +151,44 @@ class Run:
         return run(function, job.program, job.batched, job.setting, chains, common)
 
     def go(self) -> Result:
-        began, job = time.monotonic(), self.job
-        states = [self.pick(job.state, g) for g in range(len(self.members))]
-        with self.progress, interruptible() as interrupted:
-            if job.fresh and not job.program.parts and isinstance(job.setting.estimator, Anchored):
-                states = self.refresh_once(states, interrupted)
-            self.carries = [self.call(chain.begin, (state,)) for state in states]
+        self.began = time.monotonic()
+        with self.progress, interruptible(*self.kept.signals) as interrupted:
+            if self.kept.resumed is None:
+                self.start(interrupted)
+                self.kept.commit(self)
+            else:
+                self.resume(self.kept.resumed)
             self.run_chunks(interrupted)
-        return self.result(time.monotonic() - began, interrupted())
+            self.kept.commit(self)
+        state, averages = self.finish()
+        return gather(
+            self.job,
+            self.done(),
+            state,
+            averages,
+            self.kept.draws(self.steps),
+            interrupted=interrupted(),
+            signal=getattr(interrupted, "number", None),
+            run_dir=self.kept.path,
+        )
+
+    def start(self, interrupted: Callable[[], bool]) -> None:
+        self.job, state = start(self.job, self.all_roots)
+        job, states = self.job, [self.pick(state, g) for g in range(len(self.members))]
+        if job.fresh and not job.program.parts and isinstance(job.setting.estimator, Anchored):
+            states = self.refresh_once(states, interrupted)
+        self.carries = [self.call(chain.begin, (state,)) for state in states]
+
+    def resume(self, found: Resumed) -> None:
+        """Stand where the last commit stands."""
+        job, done = found.job, found.done
+        self.job, self.unit = job, found.unit
+        self.carries = [self.pick(found.carry, g) for g in range(len(self.members))]
+        self.steps, self.visits, self.before = done.steps, done.visits, done.seconds
+        self.divergences = {one.chain: one for one in done.divergences}
+        for c in self.divergences:
+            self.frozen[c] = jax.tree.map(lambda leaf, c=c: leaf[c], found.carry)
+        self.progress.began -= self.before
 
     def refresh_once(self, states: list[State], interrupted: Callable[[], bool]) -> list[State]:
         """The refresh of an estimator that has just one, before the first step."""
@@ -170,46 +208,60 @@ class Run:
         return renewed
 
     def run_chunks(self, interrupted: Callable[[], bool]) -> None:
-        job = self.job
-        line = Line(job.program.cycle, job.program.parts)
-        unit, end = line.unit(job.first), line.unit(job.first + job.num_steps)
-        length = FIRST_CHUNK
-        while unit < end and not interrupted() and len(self.divergences) < job.num_chains:
-            clock, stop = time.monotonic(), min(unit + min(length, job.longest_chunk), end)
-            self.one_chunk(line, unit, stop)
-            self.visits += job.visited(line.parts_between(unit, stop))
+        job, line, length = self.job, self.line, FIRST_CHUNK
+        while not self.over and not interrupted():
+            clock, longest = time.monotonic(), min(length, job.longest_chunk)
+            stop = min(self.unit + longest, line.unit(job.first + job.num_steps))
+            self.one_chunk(stop, interrupted)
+            self.visits += job.visited(line.parts_between(self.unit, stop))
             length = next_length(length, time.monotonic() - clock)
-            unit = stop
+            self.unit = stop
             if self.progress.due:
                 self.show()
+            if self.kept.due and not self.over:
+                self.kept.commit(self)
 
-    def one_chunk(self, line: Line, unit: int, stop: int) -> None:
-        """Units [unit, stop) of every chain."""
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to do."""
         job = self.job
-        before, after = line.steps_before(unit), line.steps_before(stop)
+        end = self.line.unit(job.first + job.num_steps)
+        return self.unit >= end or len(self.divergences) == job.num_chains
+
+    def one_chunk(self, stop: int, interrupted: Callable[[], bool]) -> None:
+        """Units from the next one to before `stop`, of every chain."""
+        job, line = self.job, self.line
+        before, after = line.steps_before(self.unit), line.steps_before(stop)
         first_draw, next_draw = job.draws_before(before), job.draws_before(after)
-        (first, start), (last, end) = line.place(unit), line.place(stop - 1)
+        (first, start), (last, end) = line.place(self.unit), line.place(stop - 1)
         span = Span(*np.array([first, start, last, end + 1, before, first_draw], np.int32))
         common = (span, job.schedule_between(before, after))
+        rows = self.kept.room(first_draw, next_draw)
         for g, members in enumerate(self.members):
             arguments = (self.roots[g], self.pick(job.step_sizes, g), self.carries[g])
             carry, draws, finite, _ = self.call(chain.advance, arguments, common)
+            self.kept.wait(interrupted, finite)
             for row in np.flatnonzero(~np.atleast_1d(np.asarray(finite))):
                 if members[row] not in self.divergences:
                     self.locate(members[row], g, common)
             if next_draw > first_draw:
-                self.store(members, draws, first_draw, next_draw)
+                self.copy(draws, rows, members, first_draw)
             self.carries[g] = carry
+        self.kept.put(rows)
         self.steps = after - job.first
 
-    def store(self, members: list[int], draws: Any, start: int, stop: int) -> None:
-        """Copy a chunk's draws to their place."""
+    def copy(self, draws: Any, rows: Any, members: list[int], first_draw: int) -> None:
+        """A group's draws to their place; NaN where a chain was no longer finite."""
+        job = self.job
 
-        def copy(target: np.ndarray, rows: Any) -> None:
-            rows = np.asarray(rows) if self.job.batched else np.asarray(rows)[None]
-            target[members, start:stop] = rows[:, : stop - start]
+        def copy(target: np.ndarray, source: Any) -> None:
+            source = np.asarray(source) if job.batched else np.asarray(source)[None]
+            target[members] = source[:, : target.shape[1]]
+            steps = job.draw_steps(first_draw, first_draw + target.shape[1])
+            for c in self.divergences.keys() & set(members):
+                target[c, steps > self.divergences[c].step] = np.nan
 
-        jax.tree.map(copy, self.draws, draws)
+        jax.tree.map(copy, rows, draws)
 
     def locate(self, c: int, group: int, common: tuple[Span, np.ndarray]) -> None:
         """Run the chunk again, this chain alone and step by step, to see where it left."""
@@ -230,7 +282,7 @@ class Run:
         largest = max(np.max(np.abs(values)), np.finfo(float).tiny)
         norm = float(largest * np.linalg.norm(values / largest))  # squares could overflow
         found = Divergence(c, step, norm, h, h * float(np.clip(shrink, 1e-3, 0.5)))
-        self.divergences[c], self.frozen[c] = found, carry.state
+        self.divergences[c], self.frozen[c] = found, carry
         logger.warning("%s", found)
 
     def show(self) -> None:
@@ -240,85 +292,40 @@ class Run:
             position = jax.tree.map(lambda leaf: leaf[0], position)
         rows = min(ROWS_SHOWN, job.program.size)
         value = mean_likelihood(job.program.posterior, rows, position, job.setting.data)
-        self.progress.update(self.steps, self.cost() / job.program.size, float(value))
+        cost = evaluations(job, self.done(), chains=1) / job.program.size
+        self.progress.update(self.steps, cost, float(value))
 
-    def cost(self) -> int:
-        """Per-datum gradient evaluations of one chain so far."""
-        program = self.job.program
-        each = self.job.setting.estimator.cost(program.size, program.batch_size)
-        return self.steps * each + self.visits
-
-    def result(self, seconds: float, interrupted: bool) -> Result:
-        job, diverged = self.job, np.zeros(self.job.num_chains, bool)
-        finished = [self.call(chain.finish, (carry,)) for carry in self.carries]
-        if not job.batched:
-            finished = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *finished)]
-        state, averages = finished[0]
-        averages = jax.tree.map(np.array, averages)
-        draw_steps = (
-            job.first
-            + job.burn_in
-            + job.thin * np.arange(1, 1 + job.draws_before(job.first + self.steps))
+    def done(self) -> Done:
+        """How far the run is."""
+        return Done(
+            self.steps,
+            self.visits,
+            self.job.searched,
+            self.before + time.monotonic() - self.began,
+            tuple(self.divergences[c] for c in sorted(self.divergences)),
         )
-        draws = jax.tree.map(lambda leaf: leaf[:, : draw_steps.size], self.draws)
-        for c, found in self.divergences.items():
-            diverged[c] = True
-            state = jax.tree.map(lambda all_, one, c=c: all_.at[c].set(one), state, self.frozen[c])
+
+    def carried(self) -> Carry:
+        """What all chains carry: leaves [chain, ...]. A chain that left the numbers is frozen."""
+        carry = self.carries[0] if self.job.batched else stack(self.carries)
+        for c, frozen in self.frozen.items():
+            carry = jax.tree.map(lambda all_, one, c=c: all_.at[c].set(one), carry, frozen)
+        return carry
+
+    def finish(self) -> tuple[State, tuple]:
+        """The states and the averages of all chains."""
+        finished = [self.call(chain.finish, (carry,)) for carry in self.carries]
+        state, averages = finished[0] if self.job.batched else stack(finished)
+        averages = jax.tree.map(np.array, averages)
+        for c, frozen in self.frozen.items():
+            state = jax.tree.map(lambda all_, one, c=c: all_.at[c].set(one), state, frozen.state)
             for leaf in jax.tree.leaves(averages):
                 leaf[c] = np.nan
-            for leaf in jax.tree.leaves(draws):
-                leaf[c, draw_steps > found.step] = np.nan
-        evaluations = job.num_chains * self.cost() + job.searched
-        return Result(
-            draws=draws if job.program.slots else None,
-            averages=dict(zip(job.names, averages, strict=True)),
-            evaluations=evaluations,
-            data_passes=evaluations / (job.program.size * job.num_chains),
-            seconds=seconds,
-            state=state,
-            diverged=diverged,
-            divergences=tuple(self.divergences[c] for c in sorted(self.divergences)),
-            num_steps=self.steps,
-            interrupted=interrupted,
-            settings=job.settings,
-            draw_steps=draw_steps,
-            context=Context(
-                posterior=job.program.posterior,
-                data=job.setting.data,
-                estimator=job.setting.estimator,
-                integrator=job.setting.integrator,
-                step_size=float(np.mean(job.step_sizes) * job.schedule[-1]),
-                batch_size=job.program.batch_size,
-                order=job.program.order,
-                anchor_order=job.program.anchor_order,
-            ),
-        )
+        return state, averages
 
 
-@dataclass(frozen=True)
-class Line:
-    """The line of units: each cycle is `parts` parts of a refresh and then `cycle` steps."""
-
-    cycle: int
-    parts: int
-
-    def place(self, unit: int) -> tuple[int, int]:
-        return divmod(unit, self.cycle + self.parts)
-
-    def unit(self, step: int) -> int:
-        """Where a step begins: with its cycle's refresh, when it is the first of the cycle."""
-        number, offset = divmod(step, self.cycle)
-        return number * (self.cycle + self.parts) + (self.parts + offset if offset else 0)
-
-    def steps_before(self, unit: int) -> int:
-        number, offset = self.place(unit)
-        return number * self.cycle + max(0, offset - self.parts)
-
-    def parts_between(self, start: int, stop: int) -> Iterator[int]:
-        """The parts of refreshes among units [start, stop)."""
-        for number in range(self.place(start)[0], self.place(stop - 1)[0] + 1):
-            first = number * (self.cycle + self.parts)
-            yield from range(max(start - first, 0), min(stop - first, self.parts))
+def stack(trees: list) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def next_length(length: int, seconds: float) -> int:
@@ -333,23 +340,3 @@ def mean_likelihood(posterior: Posterior, rows: int, params: Params, data: Data)
     items = jax.tree.map(lambda leaf: leaf[:rows], data)
     batch = Batch(jnp.arange(rows), items)
     return jnp.mean(row_likelihoods(posterior, params, batch, jax.random.key(0)))
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C is noted, and asked for between chunks; a second one acts at once."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed.is_set
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: Any) -> None:
-        pressed.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

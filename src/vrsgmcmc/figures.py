@@ -6,6 +6,7 @@ pyplot: nothing is shown, and no state outlives a call.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +21,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from scipy.ndimage import gaussian_filter1d
 
-COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
-DASHES = ("-", (0, (5, 1.5)), "-", (0, (5, 1.5)), "-", (0, (5, 1.5)))
+COLOURS = (
+    *("#E69F00", "#D55E00", "#0072B2", "#56B4E9"),
+    *("#009E73", "#CC79A7", "#000000", "#7F5539"),
+)
+DASHES = 4 * ("-", (0, (5, 1.5)))
 GREY = "#8C8C8C"
 INK = "#333333"
 DRAWS_COUNTED = 2000  # in the width of a smoothed marginal: draws of a chain depend on each other
@@ -50,6 +54,8 @@ class Panel(NamedTuple):
     lines: Mapping[str, tuple[np.ndarray, np.ndarray]]  # name -> x, y
     log_y: bool = False
     level: tuple[str, float] | None = None  # a name and the height of a grey line
+    points: Mapping[str, tuple[np.ndarray, ...]] = {}  # name -> x, y, half the length of a bar
+    bands: Mapping[str, tuple[np.ndarray, np.ndarray]] = {}  # name -> lower, upper
 
 
 @contextmanager
@@ -57,6 +63,14 @@ def style() -> Any:
     """Our fonts and lines for what is drawn inside."""
     with matplotlib.rc_context(STYLE):
         yield
+
+
+def plain(text: str, longest: int = 60) -> str:
+    """A name as it is: no dollar starts a formula, no control character breaks a file."""
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    if len(shown) > longest:
+        shown = f"{shown[: longest - 9]}…{shown[-8:]}"  # an index stands at the end
+    return shown.replace("$", r"\$")
 
 
 def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
@@ -70,8 +84,13 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
                 panel.lines.items(), COLOURS, DASHES, strict=False
             ):
                 axes.plot(x, y, color=colour, linestyle=dash)
+                if name in panel.bands:
+                    axes.fill_between(x, *panel.bands[name], color=colour, alpha=0.15, linewidth=0)
+                if name in panel.points:
+                    where, height, half = panel.points[name]
+                    axes.errorbar(where, height, half, fmt="o", markersize=4, color=colour)
                 names.append((name, colour, x[-1], y[-1]))
-            axes.set(title=panel.title, xscale="log")
+            axes.set(title=plain(panel.title, 100), xscale="log")
             if panel.level is not None:
                 name, height = panel.level
                 axes.axhline(height, color=GREY, linewidth=1.2, zorder=0)
@@ -99,7 +118,7 @@ def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> No
     height = np.clip(isotonic(wanted - room), 0, 1 - room[-1]) + room
     for (name, colour, x, y), h in zip(ordered, height, strict=True):
         axes.annotate(
-            name,
+            plain(name),
             xy=(x, y),
             xytext=(1.02, h),
             textcoords="axes fraction",
@@ -148,9 +167,9 @@ def marginals(
                     color=colour,
                     linestyle=dash,
                     linewidth=1.5,
-                    label=method,
+                    label=plain(method),
                 )
-            axes.set_title(name.replace("_", " "))
+            axes.set_title(plain(name.replace("_", " ")))
             axes.set_ylim(bottom=0)
             axes.yaxis.set_major_locator(NullLocator())
             axes.spines["left"].set_visible(False)
@@ -175,8 +194,10 @@ def density(draws: Float[np.ndarray, " n"], x: Float[np.ndarray, " m"]) -> Float
 def save(figure: Figure, path: Path) -> list[str]:
     """Write path.png and path.svg; returns the names of the files."""
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
-    with style():
+    with style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # shown as a box
         figure.savefig(files[0])
+        figure.set_layout_engine("none")  # found just now; to find it again would move it a little
         figure.savefig(files[1], metadata={"Date": None})
     return [file.name for file in files]
 
@@ -193,21 +214,21 @@ def audit_figure(audit: Any, path: Any = None) -> Figure:
         }
         place = np.arange(len(bars))[::-1]
         left.barh(place, [100 * v for v, _ in bars.values()], color=[c for _, c in bars.values()])
-        left.set_yticks(place, list(bars))
+        left.set_yticks(place, [plain(name) for name in bars])
         left.set(title="posterior variances too wide by", xlabel="%")
-        names = [block.name for block in audit.blocks]
+        names = [plain(block.name, 24) for block in audit.blocks]
         rows = np.arange(len(names))[::-1]
         for shift, field, colour, label in (
-            (0.2, "at_rest", COLOURS[2], audit.estimator),
+            (0.2, "at_rest", COLOURS[2], plain(audit.estimator)),
             (-0.2, "plain", COLOURS[1], f"minibatches of {audit.plain_batch_size}"),
         ):
             values = [getattr(block, field) for block in audit.blocks]
             right.barh(rows + shift, values, 0.38, color=colour, label=label)
         right.axvline(1, color=GREY, linewidth=1)
         right.set_yticks(rows, names)
-        right.set(title="gradient noise / injected noise, at rest")
+        right.set(title="gradient / injected noise, at rest")
         right.legend(frameon=False)
-        figure.suptitle(fill(audit.verdict, 96), fontsize=10, x=0.01, ha="left")
+        figure.suptitle(fill(audit.verdict, 96).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
         if path is not None:
             figure.savefig(Path(path))
     return figure

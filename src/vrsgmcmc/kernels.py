@@ -6,6 +6,7 @@ The integrator is the paper's NextS(x, g, h), the estimator its g. `init`, then 
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,8 +216,12 @@ def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int | N
 
 
 def _shown(value: object) -> str:
-    return (
-        f"the function itself; call it: {getattr(value, '__name__', value)}()"
-        if callable(value)
-        else repr(value)
-    )
+    if not callable(value):
+        return repr(value)
+    needed = [
+        name
+        for name, parameter in inspect.signature(value).parameters.items()
+        if parameter.default is parameter.empty
+    ]
+    name = getattr(value, "__name__", value)
+    return f"the function itself; call it: {name}({', '.join(needed)})"

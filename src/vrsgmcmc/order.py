@@ -29,15 +29,14 @@ that makes this at most 1e-4. So small N takes more rounds: 16 double ones at N 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, UInt32
 
+from vrsgmcmc.arguments import one_of
 from vrsgmcmc.noise import fold, integers, words
 from vrsgmcmc.types import PRNGKey
 
@@ -53,7 +52,7 @@ def draw(order: str, key: PRNGKey, step: Step, size: int, count: int) -> Indices
 
     The key belongs to the order and is the same for all steps.
     """
-    check(order, "order")
+    one_of("draw", "order", order, ORDERS)
     if not 1 <= size < 2**31:
         raise ValueError(f"the number of data must be between 1 and 2**31 - 1; got {size}")
     if count < 1 or (count > size and order != "with_replacement"):
@@ -62,16 +61,6 @@ def draw(order: str, key: PRNGKey, step: Step, size: int, count: int) -> Indices
             "use a smaller batch or order 'with_replacement'"
         )
     return ORDERS[order](key, step, size, count)
-
-
-def check(order: Any, argument: str) -> None:
-    """Refuse a name that is not in the table; `argument` is what the user calls it."""
-    if order in ORDERS:
-        return
-    near = difflib.get_close_matches(str(order), ORDERS, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
-    choices = ", ".join(map(repr, ORDERS))
-    raise ValueError(f"{argument} must be a known order; got {order!r}{hint} choose from {choices}")
 
 
 def blocks(size: int, count: int) -> int:

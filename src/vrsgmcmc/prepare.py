@@ -13,13 +13,14 @@ import numpy as np
 from vrsgmcmc import chain, door, folds, steps, tree
 from vrsgmcmc.arguments import one_of, positive, whole
 from vrsgmcmc.chain import LONGEST_CHUNK, Program, Roots, Setting, run
+from vrsgmcmc.fits import check_center, check_chains, check_continuation, check_room
 from vrsgmcmc.folds import Observable, Watch
 from vrsgmcmc.kernels import check_pair, check_sizes
 from vrsgmcmc.noise import fold
 from vrsgmcmc.order import ORDERS
 from vrsgmcmc.posterior import cut, part_size
 from vrsgmcmc.search import find_mode
-from vrsgmcmc.types import Batch, Estimator, Integrator, Params, Posterior, State
+from vrsgmcmc.types import Batch, Estimator, Integrator, Params, Posterior, PRNGKey, State
 
 DRAW_BYTES = 2**24  # draws of one chunk, all chains together
 MOST_STEPS = 2**30
@@ -31,13 +32,14 @@ class Job:
 
     program: Program
     setting: Setting
-    roots: Roots
-    state: State
+    key: PRNGKey
+    init: Any
+    shapes: Params  # of the parameters of one chain
     fresh: bool  # the chains start here, rather than continue
+    seeks: bool  # a centre is to be searched for
     step_sizes: np.ndarray  # [chain]: h_l of a chain is its step size times the schedule
     schedule: np.ndarray  # [1], or [num_steps]
     names: tuple[str, ...]
-    searched: int  # evaluations that the search for a centre took
     first: int  # the step the run starts from
     num_steps: int
     num_chains: int
@@ -45,6 +47,12 @@ class Job:
     thin: int
     batched: bool
     settings: dict[str, Any]
+    searched: int = 0  # evaluations that the search for a centre took
+
+    @property
+    def kept(self) -> int:
+        """How many draws of a chain the whole run gives."""
+        return self.draws_before(self.first + self.num_steps)
 
     @property
     def longest_chunk(self) -> int:
@@ -55,6 +63,10 @@ class Job:
     def draws_before(self, step: int) -> int:
         """How many draws the steps before `step` give."""
         return max(0, step - self.first - self.burn_in) // self.thin if self.program.slots else 0
+
+    def draw_steps(self, start: int, stop: int) -> np.ndarray:
+        """The steps after which draws [start, stop) are taken."""
+        return self.first + self.burn_in + self.thin * np.arange(start + 1, stop + 1)
 
     def schedule_between(self, before: int, after: int) -> np.ndarray:
         """The schedule of steps [before, after), padded to one length for all chunks."""
@@ -90,8 +102,9 @@ def prepare(
     clip: float | None,
     chain_method: str,
     keep: str,
+    held: bool = True,
 ) -> Job:
-    """Everything that can be wrong is found here, before anything is compiled."""
+    """Look at every argument. `held`: draws are kept in memory, and so they must fit."""
     key = door.as_key(key)
     check_pair(posterior, estimator, integrator)
     num_steps, num_chains, thin = (
@@ -131,25 +144,20 @@ def prepare(
     data, size = door.as_data(data)
     check_sizes("sample", estimator, size, batch_size)
     batched = chain_method == "vmap"
-    roots = jax.vmap(lambda c: chain.roots(fold(key, c)))(jnp.arange(num_chains))
-    roots = jax.tree.map(jax.random.key_data, roots)
-    starts = start_positions(init, roots.start, batched) if fresh else init.position
-    some = jax.tree.map(lambda leaf: leaf[0], starts)
-    kind = jnp.result_type(*jax.tree.leaves(some))
+    if fresh:
+        init, some = start_like(key, init, num_chains, batched)
+    else:
+        some = jax.tree.map(lambda leaf: leaf[0], init.position)
+    kind = jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(some)))
     door.check_model(posterior, some, data)
     if not fresh:
         check_continuation(init, estimator, integrator, size)
     if estimator.name == "control_variate" and estimator.center is not None:  # type: ignore
         check_center(estimator.center, some)  # type: ignore[attr-defined]
-    check_room(estimator, some, size, num_chains, keep, (num_steps - burn_in) // thin)
+    draws = (num_steps - burn_in) // thin if keep == "draws" and held else 0
+    check_room(estimator, some, size, num_chains, draws)
     names, watches, watched = watch(observables, num_steps - burn_in, some)
-    if fresh:
-        door.check_starts(posterior, starts, data, told=is_function(init))
-
-    searched = 0
-    if fresh and estimator.name == "control_variate" and estimator.center is None:  # type: ignore
-        center, searched = find_mode(posterior, data, some)
-        estimator = replace(estimator, center=center)  # type: ignore[type-var]
+    seeks = fresh and estimator.name == "control_variate" and estimator.center is None  # type: ignore
 
     period = estimator.every(size, batch_size)
     anchor = estimator.anchor(size)
@@ -176,7 +184,6 @@ def prepare(
     setting = Setting(
         estimator, integrator, clip, data, watched, kept_from, jnp.asarray(thin, jnp.int32)
     )
-    state = run(start_state, program, True, setting, (roots.dynamics, starts)) if fresh else init
     settings = {
         "estimator": estimator if estimator.name != "control_variate" else "control_variate",
         "integrator": integrator,
@@ -196,13 +203,14 @@ def prepare(
     return Job(
         program=program,
         setting=setting,
-        roots=roots,
-        state=state,
+        key=key,
+        init=init,
+        shapes=jax.tree.map(as_shape, some),
         fresh=fresh,
+        seeks=seeks,
         step_sizes=step_sizes.astype(kind),
         schedule=schedule.astype(kind),
         names=names,
-        searched=searched,
         first=first,
         num_steps=num_steps,
         num_chains=num_chains,
@@ -211,6 +219,31 @@ def prepare(
         batched=batched,
         settings=settings,
     )
+
+
+def chain_roots(key: PRNGKey, num_chains: int) -> Roots:
+    """The keys of every chain, as words: leaves [chain, ...]."""
+    roots = jax.vmap(lambda c: chain.roots(fold(key, c)))(jnp.arange(num_chains))
+    return jax.tree.map(jax.random.key_data, roots)
+
+
+def start(job: Job, roots: Roots) -> tuple[Job, State]:
+    """Where the chains start, looked at; and the job with its centre, where one is searched."""
+    if not job.fresh:
+        return job, job.init
+    posterior, data = job.program.posterior, job.setting.data
+    starts = start_positions(job.init, roots.start, job.batched)
+    door.check_starts(posterior, starts, data, told=is_function(job.init))
+    if job.seeks:
+        some = jax.tree.map(lambda leaf: leaf[0], starts)
+        center, searched = find_mode(posterior, data, some)
+        job = replace(job, setting=with_center(job.setting, center), searched=searched)
+    arguments = (roots.dynamics, starts)
+    return job, run(start_state, job.program, True, job.setting, arguments)
+
+
+def with_center(setting: Setting, center: Params) -> Setting:
+    return setting._replace(estimator=replace(setting.estimator, center=center))  # type: ignore
 
 
 def watch(
@@ -248,12 +281,31 @@ def is_function(init: Any) -> bool:
     return callable(init) and jax.tree.leaves(init) == [init]
 
 
+def as_shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def start_like(key: PRNGKey, init: Any, num_chains: int, batched: bool) -> tuple[Any, Params]:
+    """The start as it will be used, and parameters of the same shapes."""
+    if not is_function(init):
+        init = door.as_params(init)
+        return init, init
+    try:
+        shapes = jax.eval_shape(init, jax.eval_shape(lambda: jax.random.key(0)))
+        fine = all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(shapes))
+    except Exception:
+        fine, shapes = False, ()
+    if not fine or not jax.tree.leaves(shapes):  # to start there says what is wrong, in words
+        starts = start_positions(init, chain_roots(key, num_chains).start, batched)
+        return init, jax.tree.map(lambda leaf: leaf[0], starts)
+    return init, jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), shapes)
+
+
 def start_positions(init: Any, words: Any, batched: bool) -> Params:
     """Where the chains start: leaves [chain, ...]."""
     count = words.shape[0]
     if not is_function(init):
-        params = door.as_params(init)
-        return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), params)
+        return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), init)
     try:
         if batched:
             return door.as_params(jax.vmap(lambda w: init(chain.unlocked(w)))(words), "init(key)")
@@ -267,67 +319,3 @@ def start_positions(init: Any, words: Any, batched: bool) -> Params:
 
 def start_state(program: Program, setting: Setting, words: Any, params: Params) -> State:
     return chain.bind(program, setting).init(chain.unlocked(words), params)
-
-
-def check_chains(state: State, num_chains: int) -> None:
-    count = state.step.shape[0] if jnp.ndim(state.step) else None
-    if count != num_chains:
-        raise ValueError(
-            f"init is a state of {count or 'one chain, without a chain axis,'} chains, but "
-            f"num_chains={num_chains}. They must agree."
-        )
-
-
-def check_continuation(
-    state: State, estimator: Estimator, integrator: Integrator, size: int
-) -> None:
-    """A state is continued by the estimator and the integrator, and on the data, that made it."""
-    one = jax.tree.map(lambda leaf: leaf[0], state)
-    memory = jax.eval_shape(lambda: estimator.init(one.position, size))
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    dynamics = jax.eval_shape(integrator.init, key, one.position)
-    for owner, kind, part, expected in (
-        (estimator, "estimator", one.memory, memory),
-        (integrator, "integrator", one.dynamics, dynamics),
-    ):
-        name = "memory" if kind == "estimator" else "dynamics"
-        if jax.tree.structure(expected) != jax.tree.structure(part):
-            raise ValueError(
-                f"init is a state that {owner.name}() cannot continue: its {name} is of another "
-                f"{kind}. Start from its position instead, or run the same {kind}."
-            )
-        shapes = [jax.tree.map(jnp.shape, tree) for tree in (part, expected)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(
-                f"init is a state that {owner.name}() cannot continue: its {name} has shapes "
-                f"{shapes[0]}, but these data and parameters need {shapes[1]}."
-            )
-
-
-def check_center(center: Any, params: Params) -> None:
-    shapes = [jax.tree.map(jnp.shape, value) for value in (center, params)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            f"control_variate: the centre has shapes {shapes[0]}, the parameters {shapes[1]}. They "
-            "must agree."
-        )
-
-
-def check_room(
-    estimator: Estimator, params: Params, size: int, chains: int, keep: str, draws: int
-) -> None:
-    """What must be held fits in memory."""
-    one = tree.nbytes(params)
-    if estimator.name == "saga":
-        door.check_memory(
-            3 * one * size * chains,
-            f"saga() keeps a gradient for each of {size:,} data ({one * size:,} bytes), for each of "
-            f"{chains} chains, three times while it is updated, and so",
-            "Use svrg() or practical(), which keep two copies of the parameters, or fewer chains.",
-        )
-    if keep == "draws":
-        door.check_memory(
-            one * draws * chains,
-            f"keeping {draws:,} draws of {one:,} bytes for each of {chains} chains",
-            'Take a larger thin, or keep="averages" with observables.',
-        )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -49,11 +51,18 @@ class Context(NamedTuple):
     anchor_order: str
 
 
+class Later:
+    """A value of a result that is read when it is first asked for: draws that are on disk."""
+
+    def __init__(self, compute: Callable[[], Any]):
+        self.compute = compute
+
+
 @dataclass(frozen=True)
 class Result:
     """Draws and averages of a run, and what they cost."""
 
-    draws: PyTree
+    draws: PyTree = field(repr=False)
     averages: dict[str, PyTree]
     evaluations: int
     data_passes: float
@@ -66,6 +75,15 @@ class Result:
     settings: dict[str, Any]
     draw_steps: np.ndarray = field(repr=False)
     context: Context = field(repr=False)
+    signal: int | None = None  # the number of the signal that ended the run
+    run_dir: Path | None = None
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if isinstance(value, Later):
+            value = value.compute()
+            object.__setattr__(self, name, value)
+        return value
 
     def summary(self, **options: Any) -> pandas.DataFrame:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.

@@ -1,43 +1,59 @@
-"""Experiments, one file each, and the table of them.
+"""The paper's experiments, one file each, and the table of them.
 
-A file `NAME.py` beside this one has `run(settings, say) -> report`, `write(report, folder, command)`
-and `table(report)`. It is imported when it runs: the table alone costs nothing.
+A file `NAME.py` beside this one has `run(settings, say) -> Outcome`. It is imported when it runs: the
+table alone costs nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of an experiment; the command line is made from them."""
+    """The options of `vrsgmcmc reproduce`."""
 
-    out: Path
-    """Folder for figures and numbers; made if it does not exist."""
-    seed: int = 0
-    """Seed of every random number, from 0 on."""
-    chains: int = 32
-    """Chains for each method."""
-    passes: int = 200
-    """Data passes for each chain: gradient evaluations divided by the number of data."""
+    size: Literal["smoke", "small", "paper"] = "small"
+    """smoke: seconds, a test; small: minutes; paper: the full curves."""
+    seeds: int | None = None
+    """Independent repetitions of every method; the size's own number if not given."""
+    methods: tuple[str, ...] = ()
+    """Only the methods whose names contain one of these words."""
+    data_dir: Path | None = None
+    """Folder of data sets; else the environment variable VRSGMCMC_DATA."""
+    out: Path | None = None
+    """Folder for the report; NAME-report if not given. It is made if it does not exist."""
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("chains", 1), ("passes", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"--{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.seeds is not None and self.seeds < 1:
+            raise ValueError(f"--seeds must be at least 1, got {self.seeds}.")
+
+    def chosen(self, methods: dict[str, Any]) -> dict[str, Any]:
+        """The methods asked for, by a part of their names."""
+        if not self.methods:
+            return methods
+        words = [word.lower() for word in self.methods]
+        unknown = [word for word in words if not any(word in name.lower() for name in methods)]
+        if unknown:
+            raise ValueError(
+                f"--methods {' '.join(unknown)}: no method has this in its name. They are: "
+                f"{'; '.join(methods)}."
+            )
+        return {n: m for n, m in methods.items() if any(word in n.lower() for word in words)}
 
 
-class Experiment(NamedTuple):
-    summary: str
-    settings: Settings
+class Outcome(NamedTuple):
+    """What an experiment found: a report for people, tables and numbers for programs."""
+
+    report: Any  # reports.Report
+    tables: dict[str, list[dict[str, Any]]]  # file name without .csv -> rows
+    record: dict[str, Any]
+    text: str  # the main table, for the terminal
 
 
 EXPERIMENTS = {
-    "pima": Experiment(
-        "Logistic regression on the Pima diabetes data: SGLD, vrSG-MCMC, SVRG-LD (a minute)",
-        Settings(Path("pima-report")),
-    )
+    "gaussian": "MSE of theta^2 on a Gaussian mean against cost and time, with the exact curve",
+    "pima": "Logistic regression on the Pima diabetes data: test NLL and the posterior itself",
 }

@@ -1,141 +1,70 @@
-"""Bayesian logistic regression on the Pima diabetes data: five gradient estimators at equal cost.
+"""Bayesian logistic regression on the Pima diabetes data: test NLL, and the posterior itself.
 
 The 768 rows are split into 460 to train, 154 to validate and 154 to test, and standardised; the prior
 is N(0, I). Every method gets the same number of data passes, SGLD dynamics, and the same grid of step
-sizes. Two questions, each with the step size that answers it best on the grid:
+sizes. Two questions, each with the step size that answers it best:
 
 - prediction: the negative log-likelihood of the test data under the average of the predictions so
   far; step size chosen on the validation data.
-- posterior: how well one chain knows posterior means and variances, against a long full-gradient
-  BAOAB run (the error C of `knowledge.py`; the chain is worth 1/C independent draws); step size
-  chosen by C.
+- posterior: how well one chain knows posterior means and variances, against long NUTS runs (the
+  error C of `scores.py`; the chain is worth 1/C independent draws); step size chosen by C.
 
 Tuning and the runs that are shown use different keys.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from importlib import resources
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
-from scipy.special import expit
 
-import vrsgmcmc as vr
-from vrsgmcmc import datasets, figures
-from vrsgmcmc.experiments import Settings
-from vrsgmcmc.experiments.knowledge import Knowledge, error, score, watch
-from vrsgmcmc.experiments.record import aligned, save_csv, save_record
-from vrsgmcmc.types import Estimator
+from vrsgmcmc import datasets, figures, models
+from vrsgmcmc.estimators import minibatch, practical, svrg
+from vrsgmcmc.experiments import Outcome, Settings
+from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
+from vrsgmcmc.folds import observable
+from vrsgmcmc.reports import Claim, Report, Section, Table
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
-DRAWS = 1000  # kept of each chain, about
-REFERENCE_STEPS = 10_000  # of each of 16 chains
 QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
-
-PREDICTION = {  # column -> its key in a row, and its format
-    "step x N": ("step", "g"),
-    "passes": ("data_passes", ".1f"),
-    "seconds": ("seconds", ".2f"),
-    "test NLL": ("test_nll", ".4f"),
-    "+-": ("test_nll_sd", ".4f"),
-    "accuracy": ("test_accuracy", ".3f"),
-}
-POSTERIOR = {
-    "step x N": ("step", "g"),
-    "mean error": ("mean_error", ".3f"),
-    "sd error": ("sd_error", ".3f"),
-    "worth": ("worth", ".1f"),
-    "ESS": ("ess", ".1f"),
-    "R-hat": ("r_hat", ".3f"),
-}
-
-Table: TypeAlias = tuple[np.ndarray, np.ndarray]  # x [rows, 9], ones first; y [rows]
-
-
-class Method(NamedTuple):
-    estimator: Estimator
-    batch_size: int = 10
-    order: str = "without_replacement"
-    anchor_order: str = "without_replacement"
-
-    def cost(self, size: int, steps: Any) -> Any:
-        """Per-datum gradient evaluations of so many steps."""
-        every = self.estimator.every(size, self.batch_size)
-        refreshes = -(-steps // every) if every else 1
-        each = self.estimator.cost(size, self.batch_size)
-        return steps * each + self.estimator.anchor(size) * refreshes
-
-    def affordable(self, size: int, passes: int) -> int:
-        """The most steps that cost at most so many passes."""
-        costs = self.cost(size, np.arange(1, passes * size // self.batch_size + 1))
-        return int(np.searchsorted(costs, passes * size, side="right"))
-
-
+PAPER, SHUFFLED = "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 100, shuffled anchors"
 METHODS = {
-    "SGLD, n = 10": Method(vr.minibatch()),
-    "SGLD, n = 30": Method(vr.minibatch(), batch_size=30),  # costs per step what the next ones do
-    "vrSG-MCMC": Method(vr.practical(anchor_size=100, period=10)),
-    "vrSG-MCMC, shuffled anchors": Method(vr.practical(100, 10), anchor_order="shuffled"),
-    "SVRG-LD": Method(vr.svrg()),
+    "SGLD, n = 10": Method(minibatch()),
+    "SGLD, n = 30": Method(minibatch(), batch_size=30),  # costs per step what n1 = 100 does
+    "vrSG-MCMC, n1 = 50": Method(practical(50, 10)),
+    PAPER: Method(practical(100, 10)),
+    "vrSG-MCMC, n1 = 200": Method(practical(200, 10)),
+    SHUFFLED: Method(practical(100, 10), anchor_order="shuffled"),
+    "SVRG-LD": Method(svrg()),
+    "SVRG-LD, m = 10": Method(svrg(10)),
+}
+
+
+class Size(NamedTuple):
+    passes: int
+    chains: int
+    points: int
+
+
+SIZES = {
+    "smoke": Size(passes=4, chains=8, points=4),
+    "small": Size(passes=100, chains=32, points=24),
+    "paper": Size(passes=200, chains=128, points=40),
 }
 
 
 class Problem(NamedTuple):
-    train: Table
-    validation: Table
-    test: Table
-
-    @property
-    def size(self) -> int:
-        return len(self.train[1])
-
-
-class Reference(NamedTuple):
-    row: dict[str, Any]
-    draws: Float[np.ndarray, "draws d"]
-
-
-class Shown(NamedTuple):
-    """A method's run at the step size that answers one question best."""
-
-    row: dict[str, Any]
-    passes: Float[np.ndarray, " points"]
-    curves: Knowledge
-    error: Float[np.ndarray, "chain points"]
-    draws: Float[np.ndarray, "draws d"]
-
-
-class Report(NamedTuple):
-    settings: Settings
-    problem: Problem
-    reference: Reference
-    tuning: dict[str, dict[str, list[float]]]  # method -> question -> criterion on the grid
-    shown: dict[str, dict[str, Shown]]  # question -> method -> run
-
-
-def run(settings: Settings, say: Callable[[str], None]) -> Report:
-    """Sample with every method; `say` gets one line for each."""
-    problem = prepare()
-    reference = long_run(problem, settings.seed)
-    say(f"reference: full gradient, BAOAB, {reference.row['data_passes']:.0f} passes")
-    tuning: dict[str, dict[str, list[float]]] = {}
-    shown: dict[str, dict[str, Shown]] = {question: {} for question in QUESTIONS}
-    for name, method in METHODS.items():
-        tuning[name] = tune(problem, reference, method, settings)
-        best = {q: STEP_SIZES[int(np.argmin(tuning[name][q]))] for q in QUESTIONS}
-        runs = {h: sample(problem, method, h, settings, stage=1) for h in set(best.values())}
-        for question, h in best.items():
-            shown[question][name] = show(problem, reference, name, method, h, runs[h])
-        steps = ", ".join(f"{h:g}/N for the {question}" for question, h in best.items())
-        say(f"{name}: step size {steps}")
-    return Report(settings, problem, reference, tuning, shown)
+    train: tuple[np.ndarray, np.ndarray]  # x [rows, 9], ones first; y [rows]
+    validation: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
 
 
 def prepare() -> Problem:
@@ -147,198 +76,259 @@ def prepare() -> Problem:
     return Problem(*((x.astype(np.float32), y) for x, (_, y) in zip(tables, parts, strict=True)))
 
 
-def chains(problem: Problem, seed: int, stage: int, **options: Any) -> vr.Result:
-    """Chains from zero; `stage` sets reference, tuning and shown runs apart."""
-    result = vr.sample(
-        jax.random.fold_in(jax.random.key(seed), stage),
-        vr.models.logistic.posterior(prior_variance=1.0),
-        problem.train,
-        vr.models.logistic.initial(len(COLUMNS)),
-        progress=False,
-        **options,
-    )
-    if result.interrupted:  # half a comparison is none
-        raise KeyboardInterrupt
-    return result
+def reference() -> dict[str, Any]:
+    """Posterior means and variances by NUTS (`benchmarks/pima_reference.py`)."""
+    file = resources.files("vrsgmcmc") / "data" / "pima-posterior.json"
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
-def long_run(problem: Problem, seed: int) -> Reference:
-    """The reference: no gradient noise, and a scheme whose stationary law is nearly exact."""
-    result = chains(
-        problem,
-        seed,
-        stage=2,
-        estimator=vr.full(),
-        integrator=vr.splitting("BAOAB", friction=8.0),
-        step_size=0.08,
-        num_steps=500 + REFERENCE_STEPS,
-        burn_in=500,
-        thin=5,
-        num_chains=16,
-    )
-    draws = result.draws.reshape(-1, len(COLUMNS)).astype(np.float64)
-    nll, accuracy = score(likelihoods(problem.test, draws).mean(axis=0, keepdims=True))
-    row = {
-        "method": "full gradient (reference)",
-        "data_passes": result.data_passes,
-        "seconds": result.seconds,
-        "test_nll": float(nll[0]),
-        "test_accuracy": float(accuracy[0]),
-        **convergence(result),
-    }
-    return Reference(row, draws)
+def identity(w: Any) -> Any:
+    return w
 
 
-def tune(
-    problem: Problem, reference: Reference, method: Method, settings: Settings
-) -> dict[str, list[float]]:
-    """Question -> its criterion for each step size of the grid, all of them in one run."""
-    repeats = max(1, settings.chains // len(STEP_SIZES))
-    result = sample(problem, method, np.repeat(STEP_SIZES, repeats), settings, stage=0)
-    curves = watch(result.draws, partial(likelihoods, problem.validation))
-    criteria = curves.nll, error(curves.mean, curves.variance, reference.draws)
-    last = [values[:, -1].reshape(-1, repeats).mean(axis=1) for values in criteria]
-    return dict(zip(QUESTIONS, (values.tolist() for values in last), strict=True))
+def square(w: Any) -> Any:
+    return jnp.square(w)
 
 
-def sample(
-    problem: Problem, method: Method, step: Any, settings: Settings, stage: int
-) -> vr.Result:
-    """As many steps as the passes allow."""
-    num_steps = method.affordable(problem.size, settings.passes)
-    return chains(
-        problem,
-        settings.seed,
-        stage,
-        estimator=method.estimator,
-        step_size=np.asarray(step) / problem.size,
-        batch_size=method.batch_size,
-        order=method.order,
-        anchor_order=method.anchor_order,
-        num_steps=num_steps,
-        thin=max(1, num_steps // DRAWS),
-        num_chains=np.size(step) if np.ndim(step) else settings.chains,
-    )
+class Curves(NamedTuple):
+    """What each chain of a run knows, point by point."""
+
+    trace: Trace
+    validation: np.ndarray  # [points, chain]: NLL
+    test: np.ndarray
+    error: np.ndarray  # C
+    mean: np.ndarray  # [chain, 9], at the end
+    variance: np.ndarray
 
 
-def likelihoods(
-    table: Table, draws: Float[np.ndarray, "draws d"]
-) -> Float[np.ndarray, "draws rows"]:
-    """P(y_i | x_i, w) of every row for every draw w."""
-    x, y = table
-    return expit(draws @ (x * (2 * y - 1)[:, None]).T)
+class Shown(NamedTuple):
+    step: float
+    curves: Curves
 
 
-def show(
-    problem: Problem,
-    reference: Reference,
-    name: str,
-    method: Method,
-    step: float,
-    result: vr.Result,
-) -> Shown:
-    curves = watch(result.draws, partial(likelihoods, problem.test))
-    passes = method.cost(problem.size, result.draw_steps[curves.ends - 1]) / problem.size
-    distance = error(curves.mean, curves.variance, reference.draws)
-    first = result.draws.shape[1] // 5
-    kept = replace(result, draws=result.draws[:, first:], draw_steps=result.draw_steps[first:])
-    sd = reference.draws.std(axis=0)
-    mean_error = (curves.mean[:, -1] - reference.draws.mean(axis=0)) / sd
-    sd_error = np.sqrt(curves.variance[:, -1]) / sd - 1
-    row = {
-        "method": name,
-        "step": step,
-        "num_steps": result.num_steps,
-        "data_passes": result.data_passes,
-        "seconds": result.seconds,
-        "test_nll": float(curves.nll[:, -1].mean()),
-        "test_nll_sd": float(curves.nll[:, -1].std()),
-        "test_accuracy": float(curves.accuracy[:, -1].mean()),
-        "mean_error": float(np.sqrt(np.mean(mean_error**2))),
-        "sd_error": float(np.sqrt(np.mean(sd_error**2))),
-        "worth": float(1 / distance[:, -1].mean()),
-        **convergence(kept),
-    }
-    return Shown(row, passes, curves, distance, kept.draws.reshape(-1, len(COLUMNS)))
-
-
-def convergence(result: vr.Result) -> dict[str, float]:
-    """The worst coordinate's R-hat and ESS; ESS is for one chain, like everything else here."""
-    table = result.summary(kind="diagnostics")
-    ess, r_hat = table["ess_bulk"].to_numpy(), table["r_hat"].to_numpy()
-    return {"r_hat": float(r_hat.max()), "ess": float(ess.min()) / len(result.diverged)}
-
-
-def table(report: Report) -> str:
-    """The numbers as text."""
-    prediction, posterior = ([run.row for run in report.shown[q].values()] for q in QUESTIONS)
-    full = report.reference.row
-    return f"""
-Pima logistic regression, {report.problem.size} rows, {report.settings.chains} chains
-numbers are for one chain; seconds for all of them, without compiling (the reference: with it)
-
-prediction: the step size with the lowest validation NLL
-{aligned([*prediction, full], PREDICTION)}
-
-posterior: the step size with the lowest error against the reference
-{aligned([*posterior, full], POSTERIOR)}
-
-mean error: in posterior sd; sd error: relative; root mean squares over coordinates
-worth: as good as so many independent draws, bias included (ESS does not see bias)"""
-
-
-def write(report: Report, folder: Path, command: str) -> list[str]:
-    """Write numbers and figures; returns the names of the files."""
-    reference, problem = report.reference, report.problem
-    runs = [(q, name, run) for q in QUESTIONS for name, run in report.shown[q].items()]
-    every = [{"question": question, **run.row} for question, _, run in runs]
-    moments = reference.draws.mean(axis=0).tolist(), reference.draws.std(axis=0).tolist()
-    results = {
-        "rows": {name: len(y) for name, (_, y) in problem._asdict().items()},
-        "step_size_unit": "h N: the step on the mean log-likelihood; h = step / N",
-        "step_size_grid": list(STEP_SIZES),
-        "tuning": report.tuning,
-        "reference": {**reference.row, "mean": moments[0], "sd": moments[1]},
-        "coordinates": list(COLUMNS),
-        "results": every,
-    }
-    points = [
+def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
+    size = SIZES[settings.size]
+    chains = settings.seeds or size.chains
+    problem, known = prepare(), reference()
+    train = problem.train
+    task = Task(
+        models.logistic.posterior(),
+        train,
+        models.logistic.initial(len(COLUMNS)),
         {
-            "question": question,
-            "method": name,
-            "data_passes": float(run.passes[p]),
-            "test_nll": float(run.curves.nll[:, p].mean()),
-            "test_nll_sd": float(run.curves.nll[:, p].std()),
-            "error": float(run.error[:, p].mean()),
+            "mean": identity,
+            "square": square,
+            **{
+                name: observable(models.logistic.predict, data=x, every=10)
+                for name, (x, _) in (("validation", problem.validation), ("test", problem.test))
+            },
+        },
+    )
+
+    def curves(method: Method, steps: Any, stage: int) -> Curves:
+        total = method.affordable(task.size, size.passes)
+        ends = cuts(total, size.points, least=max(10, total // 100))
+        key = jax.random.fold_in(jax.random.key(0), stage)
+        trace = follow(key, task, method, np.asarray(steps) / task.size, ends)
+        points = range(len(ends))
+        mean = np.stack([trace.known("mean", p) for p in points])
+        variance = np.stack([trace.known("square", p) for p in points]) - mean**2
+        nll = {
+            name: np.stack([binary_nll(trace.known(name, p), y) for p in points])
+            for name, (_, y) in (("validation", problem.validation), ("test", problem.test))
         }
-        for question, name, run in runs
-        for p in range(run.passes.size)
-    ]
-    draws = {name: run.draws for name, run in report.shown["posterior"].items()}
-    return [
-        save_record(folder, "pima", command, report.settings, results),
-        save_csv(folder / "table.csv", every),
-        save_csv(folder / "curves.csv", points),
-        *figures.save(draw_curves(report), folder / "curves"),
-        *figures.save(figures.marginals(COLUMNS, reference.draws, draws), folder / "marginals"),
-    ]
+        error = knowledge_error(mean, variance, known["mean"], known["variance"])
+        return Curves(trace, nll["validation"], nll["test"], error, mean[-1], variance[-1])
+
+    def one(name: str, method: Method) -> tuple[dict[str, list[float]], dict[str, Shown]]:
+        tried = curves(method, np.resize(np.asarray(STEP_SIZES), max(chains, 8)), stage=0)
+        rows = np.arange(max(chains, 8)) % len(STEP_SIZES)
+        tuning = {
+            question: [float(np.mean(values[-1][rows == h])) for h in range(len(STEP_SIZES))]
+            for question, values in (("prediction", tried.validation), ("posterior", tried.error))
+        }
+        best = {q: STEP_SIZES[int(np.nanargmin(tuning[q]))] for q in QUESTIONS}
+        runs = {h: curves(method, np.full(chains, h), stage=1) for h in set(best.values())}
+        nll = runs[best["prediction"]].test[-1].mean()
+        worth = 1 / runs[best["posterior"]].error[-1].mean()
+        say(f"{name}: test NLL {nll:.4f}, worth {worth:.0f} draws")
+        return tuning, {q: Shown(h, runs[h]) for q, h in best.items()}
+
+    methods = settings.chosen(METHODS)
+    found = {name: one(name, method) for name, method in methods.items()}
+    return outcome(task, methods, found, known, size, chains)
 
 
-def draw_curves(report: Report) -> figures.Figure:
-    losses = {
-        name: (run.passes, run.curves.nll.mean(axis=0))
-        for name, run in report.shown["prediction"].items()
-    }
-    worths = {
-        name: (run.passes, 1 / run.error.mean(axis=0))
-        for name, run in report.shown["posterior"].items()
-    }
-    prediction = figures.Panel(
-        "Prediction: negative log-likelihood of the test data (lower is better)",
-        losses,
-        level=("full gradient", report.reference.row["test_nll"]),
+def outcome(
+    task: Task,
+    methods: dict[str, Method],
+    found: dict[str, Any],
+    known: Any,
+    size: Size,
+    chains: int,
+) -> Outcome:
+    shown = {q: {name: runs[q] for name, (_, runs) in found.items()} for q in QUESTIONS}
+    rows = []
+    for question in QUESTIONS:
+        for name, (step, one) in shown[question].items():
+            for p, end in enumerate(one.trace.ends):
+                rows.append(
+                    {
+                        "question": question,
+                        "method": name,
+                        "step": step,
+                        "steps": int(end),
+                        "data_passes": float(methods[name].cost(task.size, end) / task.size),
+                        "paper_passes": float(methods[name].paper_cost(task.size, end) / task.size),
+                        "seconds_all_chains": float(one.trace.seconds[p]),
+                        "test_nll": float(one.test[p].mean()),
+                        "test_nll_sd": float(one.test[p].std()),
+                        "validation_nll": float(one.validation[p].mean()),
+                        "error": float(one.error[p].mean()),
+                    }
+                )
+    last = {q: {r["method"]: r for r in rows if r["question"] == q} for q in QUESTIONS}
+    sd = np.sqrt(known["variance"])
+    table = Table(
+        (
+            "method",
+            "h N",
+            "test NLL",
+            "±",
+            "h N for the posterior",
+            "mean error",
+            "sd error",
+            "worth",
+        ),
+        [
+            (
+                name,
+                f"{last['prediction'][name]['step']:g}",
+                f"{last['prediction'][name]['test_nll']:.4f}",
+                f"{last['prediction'][name]['test_nll_sd']:.4f}",
+                f"{last['posterior'][name]['step']:g}",
+                f"{_rms((run.curves.mean - known['mean']) / sd):.3f}",
+                f"{_rms(np.sqrt(run.curves.variance) / sd - 1):.3f}",
+                f"{1 / last['posterior'][name]['error']:.0f}",
+            )
+            for name, run in shown["posterior"].items()
+        ],
     )
-    posterior = figures.Panel(
-        "Posterior: worth so many independent draws (higher is better)", worths, log_y=True
+    axes = {
+        "data passes": lambda name, trace: methods[name].cost(task.size, trace.ends) / task.size,
+        "passes as the paper counts (n1/m + n2 per step)": lambda name, trace: (
+            methods[name].paper_cost(task.size, trace.ends) / task.size
+        ),
+        "seconds for one chain": lambda name, trace: trace.seconds / chains,
+    }
+    report = Report(
+        title="Pima: Bayesian logistic regression",
+        lead=f"{len(methods)} methods, {size.passes} passes over {task.size} rows each, {chains} "
+        "repetitions. Lower test NLL is better; a chain is worth as many independent draws as would "
+        "know posterior means and variances as well.",
+        sections=[
+            *(
+                Section(
+                    f"Against {label}",
+                    figure=picture(shown, known, axis, label),
+                    caption="Mean over repetitions; bands hold the middle 80 %.",
+                )
+                for label, axis in axes.items()
+            ),
+            Section(
+                "At the end",
+                "Errors of posterior means are in posterior standard deviations, those of standard "
+                "deviations are relative; root mean squares over coordinates and repetitions.",
+                table=table,
+            ),
+        ],
+        claims=claims(last),
     )
-    return figures.curves([prediction, posterior], x_label="data passes")
+    record = {
+        "size": size._asdict(),
+        "repetitions": chains,
+        "rows": task.size,
+        "step_size_unit": "h N: the step on the mean log-likelihood",
+        "step_size_grid": list(STEP_SIZES),
+        "tuning": {name: tuning for name, (tuning, _) in found.items()},
+        "reference": known,
+        "seeds": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
+    }
+    text = "\n".join("  ".join(map(str, row)) for row in [table.header, *table.rows])
+    return Outcome(report, {"curves": rows}, record, text)
+
+
+def picture(shown: Any, known: Any, axis: Callable, label: str) -> figures.Figure:
+    def lines(question: str, value: Callable) -> tuple[dict, dict]:
+        runs = shown[question].items()
+        middle = {n: (axis(n, one.curves.trace), value(one.curves).mean(1)) for n, one in runs}
+        band = {n: tuple(np.quantile(value(one.curves), (0.1, 0.9), axis=1)) for n, one in runs}
+        return middle, band
+
+    prediction, band = lines("prediction", lambda curves: curves.test)
+    worth = {
+        n: (axis(n, one.curves.trace), 1 / one.curves.error.mean(1))
+        for n, one in shown["posterior"].items()
+    }
+    return figures.curves(
+        [
+            figures.Panel(
+                "Prediction: negative log-likelihood of the test data",
+                prediction,
+                level=("NUTS", known["test_nll"]),
+                bands=band,
+            ),
+            figures.Panel("Posterior: worth so many independent draws", worth, log_y=True),
+        ],
+        x_label=label,
+    )
+
+
+def claims(last: dict[str, dict[str, dict[str, Any]]]) -> list[Claim]:
+    """The paper's statements, as far as this experiment can answer them."""
+    nll = {name: row["test_nll"] for name, row in last["prediction"].items()}
+    sd = {name: row["test_nll_sd"] for name, row in last["prediction"].items()}
+    worth = {name: 1 / row["error"] for name, row in last["posterior"].items()}
+    found = []
+
+    def shown(*names: str) -> str:
+        return "; ".join(
+            f"{n}: NLL {nll[n]:.4f} ± {sd[n]:.4f}, worth {worth[n]:.0f}" for n in names
+        )
+
+    if {"SGLD, n = 10", PAPER} <= set(nll):
+        better = nll[PAPER] < nll["SGLD, n = 10"] - sd["SGLD, n = 10"] / 5
+        known = worth[PAPER] > worth["SGLD, n = 10"]
+        found.append(
+            Claim(
+                "vrSG-MCMC converges faster per data pass than SGLD, with a lower final test loss.",
+                "yes" if better and known else "in part" if better or known else "no",
+                shown("SGLD, n = 10", "SGLD, n = 30", PAPER)
+                if "SGLD, n = 30" in nll
+                else shown("SGLD, n = 10", PAPER),
+            )
+        )
+    if {"SVRG-LD", PAPER} <= set(nll):
+        lower = worth["SVRG-LD"] > worth[PAPER] or nll["SVRG-LD"] < nll[PAPER]
+        found.append(
+            Claim(
+                "SVRG-LD can end lower than vrSG-MCMC.",
+                "yes" if lower else "no",
+                shown("SVRG-LD", PAPER),
+            )
+        )
+    sizes = [name for name in nll if name.startswith("vrSG-MCMC") and name != SHUFFLED]
+    if len(sizes) > 1 and "SGLD, n = 10" in nll:
+        every = all(worth[name] > worth["SGLD, n = 10"] for name in sizes)
+        found.append(
+            Claim(
+                "vrSG-MCMC beats SGLD for every n1.",
+                "yes" if every else "no",
+                shown("SGLD, n = 10", *sizes),
+            )
+        )
+    return found
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))

@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +38,33 @@ def experiment_in(folder: Path) -> str | None:
     return record.get("experiment") if ours else None
 
 
+def facts(command: str) -> dict[str, Any]:
+    """How a report was made: the command, and what its numbers may depend on."""
+    import jax
+
+    packages = ("vrsgmcmc", "jax", "jaxlib", "numpy", "matplotlib")
+    return {
+        "command": command,
+        "versions": {name: version(name) for name in packages},
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "device": jax.devices()[0].device_kind,
+    }
+
+
 def save_record(
     folder: Path, experiment: str, command: str, settings: Settings, results: Mapping[str, Any]
 ) -> str:
     """Write the results with the command, settings and versions that gave them; returns the name."""
-    from importlib.metadata import version
-
-    import jax
-
+    plain = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+    }
     record = {
         "program": "vrsgmcmc",
         "experiment": experiment,
-        "command": command,
-        "settings": {**asdict(settings), "out": str(settings.out)},
-        "versions": {name: version(name) for name in ("vrsgmcmc", "jax", "numpy", "matplotlib")},
-        "python": platform.python_version(),
-        "machine": platform.platform(),
-        "device": jax.devices()[0].device_kind,
+        **facts(command),
+        "settings": plain,
         **results,
     }
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -144,7 +144,8 @@ def _check_word(word: object) -> None:
         )
     needed = "B" if "U" in word else "ABO"
     if missing := [letter for letter in needed if letter not in word]:
-        raise ValueError(f"splitting(word={word!r}): {' and '.join(missing)} is missing. {known}")
+        lacking = " and ".join(missing) + (" is" if len(missing) == 1 else " are")
+        raise ValueError(f"splitting(word={word!r}): {lacking} missing. {known}")
     # B flows separated by a move see two positions; what ends a word joins the next word's beginning
     groups = word.replace("U", "A").replace("O", "").split("A")
     kicks = sum(1 for group in groups[1:-1] if group) + (1 if groups[0] or groups[-1] else 0)

@@ -30,12 +30,13 @@ from vrsgmcmc.plans.candidates import (
     FEWEST_STEPS,
     Case,
     Choice,
+    affordable,
     distinct,
     rank,
     total_cost,
 )
 from vrsgmcmc.plans.pilot import pilot
-from vrsgmcmc.plans.trial import TRIAL, measure_pace, tried
+from vrsgmcmc.plans.trial import TRIAL, expected, measure_pace, tried
 from vrsgmcmc.prepare import is_function
 from vrsgmcmc.types import Params, Posterior
 
@@ -106,7 +107,8 @@ def plan(
 
     - `init`: where the search for the mode starts, or a function of a key.
     - `budget`: per-datum gradient evaluations, all chains together and the plan's own included; or
-      "200 passes" over the data, "60 s", "5 min", or a `timedelta`.
+      "200 passes" over the data, "60 s", "5 min", or a `timedelta`. Seconds are those of planning
+      and sampling; compiling the run comes on top.
     - `target`: the error C wanted, 0.01 being as good as 100 independent draws. With a target the
       plan is the cheapest that reaches it, within the budget if one is given.
     """
@@ -121,6 +123,7 @@ def plan(
         target = positive("plan", "target", target)
     data, size = door.as_data(data)
     evaluations, seconds = parse_budget(budget, size)
+    limit = np.inf if evaluations is None else evaluations
     params = init(jax.random.key(seed)) if is_function(init) else init
     params = door.as_params(params)
     dimension = sum(leaf.size for leaf in jax.tree.leaves(params))
@@ -131,9 +134,8 @@ def plan(
         )
     door.check_model(posterior, params, data)
 
-    allowed = np.inf if evaluations is None else PILOT * evaluations
     most = max(8 * dimension, min(2048, size // 4))
-    rows = int(np.clip(allowed / (1 + 2 * dimension), 8 * dimension, most))
+    rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), 8 * dimension, most))
     mode, model, spent = pilot(posterior, data, params, rows, seed)
     pace = None
     if seconds is not None:
@@ -141,13 +143,17 @@ def plan(
         spent += more
     case = Case(posterior, data, mode, model, num_chains, pace)
 
-    if seconds is not None:
+    def time_left() -> float:
+        assert seconds is not None
         left = seconds - (time.monotonic() - clock)
         if left <= 0:
             raise ValueError(
                 f"plan(budget={budget!r}): planning alone took {seconds - left:.1f} s. Give more time."
             )
-        ranking = rank(case, left)
+        return left
+
+    if seconds is not None:
+        ranking = rank(case, time_left())
         evaluations = spent + num_chains * total_cost(ranking[0], size)
     elif evaluations is not None:
         if evaluations - spent < FEWEST_STEPS * num_chains * BATCH_SIZES[0]:
@@ -162,6 +168,21 @@ def plan(
         assert target is not None
         evaluations, ranking = cheapest(case, spent, target, size)
     chosen, more, note = tried(case, ranking[0], evaluations, seed)
+    spent += more
+    if target is not None:  # a trial may have taken more than its share
+        evaluations = min(limit, max(evaluations, spent + num_chains * total_cost(chosen, size)))
+    left = time_left() if seconds is not None else (evaluations - spent) / num_chains
+    count = min(chosen.num_steps, affordable(case, chosen, left))
+    if count < FEWEST_STEPS:
+        raise ValueError(
+            f"plan(budget={budget!r}): planning took {spent:,} evaluations and leaves fewer than "
+            f"{FEWEST_STEPS} steps. Give a larger budget, or fewer chains."
+        )
+    chosen = chosen._replace(num_steps=count)
+    if seconds is not None:
+        evaluations = spent + num_chains * total_cost(chosen, size)
+    there: Any = expected(case, chosen)
+    chosen = chosen._replace(score=float(there.score[0]), bias=float(there.bias[0]))
     if target is not None and chosen.score > target:
         note += f" The target C = {target:g} is out of reach for this budget."
     return Plan(
@@ -172,7 +193,7 @@ def plan(
         bias=chosen.bias,
         variance=chosen.score - chosen.bias,
         budget=int(evaluations),
-        pilot=int(spent + more),
+        pilot=int(spent),
         runners_up=tuple(distinct(ranking)[1:6]),
         note=note.strip(),
     )

@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     step_size: float
     num_steps: int
     score: float  # predicted C
-    bias: float  # its part that more steps would not remove
+    bias: float  # its part due to bias
 
     def __str__(self) -> str:
         orders = {"order": self.order, "anchor_order": self.anchor_order}
@@ -66,7 +66,7 @@ def rank(case: Case, allowance: float) -> list[Choice]:
 
     Of those within 5 % of the best, the one with the fewest steps comes first: steps cost time, too.
     """
-    model, size = case.model, case.model.size
+    model = case.model
     found = []
     for integrator, steps in integrators(model):
         filter = response(integrator, steps, model.curvature)
@@ -74,12 +74,7 @@ def rank(case: Case, allowance: float) -> list[Choice]:
             choice = Choice(
                 estimator, integrator, batch_size, order, anchor_order, 0.0, 1, 0.0, 0.0
             )
-            once, each = costs(choice, size)
-            if case.pace is None:
-                count = int((allowance - once) / each)
-            else:
-                per_step, per_datum = case.pace
-                count = int((allowance - once * per_datum) / (per_step + each * per_datum))
+            count = affordable(case, choice, allowance)
             if count < FEWEST_STEPS:
                 continue
             there = forecast(
@@ -145,16 +140,27 @@ def integrators(model: Local) -> Iterator[tuple[Any, Any]]:
         yield splitting("BAOAB", factor * float(np.sqrt(least))), KINETIC_STEPS / np.sqrt(largest)
 
 
-def costs(choice: Choice, size: int) -> tuple[float, float]:
-    """Evaluations before the first step, and per step with its share of refreshes."""
+def costs(choice: Choice, size: int) -> tuple[int, int, int | None]:
+    """Evaluations of a step, evaluations of a refresh, and steps between refreshes (None: one)."""
     estimator, n = choice.estimator, choice.batch_size
-    each, period, anchor = estimator.cost(size, n), estimator.every(size, n), estimator.anchor(size)
-    return (0.0, each + anchor / period) if period else (float(anchor), float(each))
+    return estimator.cost(size, n), estimator.anchor(size), estimator.every(size, n)
 
 
-def total_cost(choice: Choice, size: int) -> float:
-    once, each = costs(choice, size)
-    return once + each * choice.num_steps
+def affordable(case: Case, choice: Choice, allowance: float) -> int:
+    """Steps of one chain for an allowance of evaluations, or of seconds where the pace is known."""
+    per_step, per_datum = case.pace or (0.0, 1.0)
+    each, anchor, period = costs(choice, case.model.size)
+    step, refresh = per_step + each * per_datum, anchor * per_datum
+    if period is None:
+        return int((allowance - refresh) / step)
+    cycles, rest = divmod(allowance, refresh + period * step)
+    return int(cycles) * period + max(0, int((rest - refresh) / step))
+
+
+def total_cost(choice: Choice, size: int) -> int:
+    """Evaluations of one chain."""
+    each, anchor, period = costs(choice, size)
+    return each * choice.num_steps + anchor * (-(-choice.num_steps // period) if period else 1)
 
 
 def distinct(ranking: list[Choice]) -> list[Choice]:

@@ -11,12 +11,13 @@ from jax.flatten_util import ravel_pytree
 from vrsgmcmc.driver import sample
 from vrsgmcmc.estimators import minibatch
 from vrsgmcmc.folds import observable
-from vrsgmcmc.plans.candidates import FEWEST_STEPS, Case, Choice, costs
+from vrsgmcmc.plans.candidates import FEWEST_STEPS, Case, Choice, affordable
 from vrsgmcmc.theory.local import Local
-from vrsgmcmc.theory.predict import forecast
+from vrsgmcmc.theory.predict import Forecast, forecast
 from vrsgmcmc.types import Data, Params, Posterior
 
 TRIAL = 0.02  # of the budget, for trying the winner
+MOST_HALVINGS = 5
 
 
 def tried(case: Case, choice: Choice, evaluations: float, seed: int) -> tuple[Choice, int, str]:
@@ -25,23 +26,13 @@ def tried(case: Case, choice: Choice, evaluations: float, seed: int) -> tuple[Ch
     (x - c)^T H (x - c) / d is 1 on average under the posterior, and `most` is what noise and luck
     may make of it.
     """
-    model, size, spent, note = case.model, case.model.size, 0, ""
+    model, spent, note = case.model, 0, ""
     flat, _ = ravel_pytree(case.mode)
     root = jnp.asarray(model.directions * np.sqrt(model.curvature), flat.dtype)
     watched = {"root": root, "center": flat}
-    for _ in range(5):
-        once, each = costs(choice, size)
-        count = int(np.clip((TRIAL * evaluations - once) / each, FEWEST_STEPS, 2000))
-        count = min(count, choice.num_steps)
-        predicted = forecast(
-            model,
-            choice.estimator,
-            choice.integrator,
-            [choice.step_size],
-            batch_size=choice.batch_size,
-            order=choice.order,
-            anchor_order=choice.anchor_order,
-        )
+    for halvings in range(MOST_HALVINGS + 1):
+        count = affordable(case._replace(pace=None), choice, TRIAL * evaluations)
+        count = min(int(np.clip(count, FEWEST_STEPS, 2000)), choice.num_steps)
         result = sample(
             seed,
             case.posterior,
@@ -60,12 +51,33 @@ def tried(case: Case, choice: Choice, evaluations: float, seed: int) -> tuple[Ch
             progress=False,
         )
         spent += result.evaluations
-        most = 2 * (1 + float(predicted.inflation.max())) + 6 / np.sqrt(len(flat))
-        if not result.diverged[0] and float(result.averages["spread"][0]) < most:
-            return choice, spent, note
+        most = 2 * (1 + float(expected(case, choice).inflation.max())) + 6 / np.sqrt(len(flat))
+        if not result.diverged[0] and float(result.averages["spread"][0]) < most < np.inf:
+            break
+        if halvings == MOST_HALVINGS:
+            note += " The last trial did, too: the model does not fit; look at a short run first."
+            break
         choice = choice._replace(step_size=choice.step_size / 2)
-        note = "The step size was halved: a trial went further out than the model predicts."
+        note = (
+            f"The step size was divided by {2 ** (halvings + 1)}: a trial went further out than the "
+            "model predicts."
+        )
     return choice, spent, note
+
+
+def expected(case: Case, choice: Choice) -> Forecast:
+    """What the model predicts of a choice."""
+    return forecast(
+        case.model,
+        choice.estimator,
+        choice.integrator,
+        [choice.step_size],
+        batch_size=choice.batch_size,
+        order=choice.order,
+        anchor_order=choice.anchor_order,
+        num_steps=choice.num_steps,
+        num_chains=case.num_chains,
+    )
 
 
 def spread(params: Params, watched: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -67,6 +67,11 @@ def mse(
     - `closure`: for "square", None or "gaussian". None is exact: on the Gaussian mean model, with
       independent draws, for full, minibatch, practical, svrg and control_variate. "gaussian" takes
       all positions as jointly Gaussian, for every pair.
+
+    The closure's error, measured on the paper's Gaussian (N = 1000 data from N(1, 1), sgld from 0,
+    10 to 100,000 steps, h (N + 1) from 0.002 to 0.5), in the MSE of theta^2: at most 5 % for
+    minibatch with n = 1, 0.5 % with n = 10, 0.03 % with n = 100, and 0.04 % for practical with
+    n1 = 200, m = 10 and n2 = 1, 10, 100 (there n2 does not matter). It grows with the step size.
     """
     if observable not in ("position", "square"):
         raise ValueError(f"observable must be 'position' or 'square', got {observable!r}")
@@ -80,6 +85,7 @@ def mse(
     point = None if start is None else _point(start, problem)
     if point is None:
         moment = fixed_point(sampler.maps, sampler.carried)[None, None]
+        sampler = sampler._replace(opening=[])
     else:
         moment = started(problem, integrator, point, sampler.select)
 
@@ -92,6 +98,7 @@ def mse(
     else:
         run = squares(problem, estimator, integrator, **description)
         if point is None:
+            run = replace(run, opening=[])
             state = run.stationary()
         else:
             position = float((point - problem.posterior()[0])[0])
@@ -199,7 +206,7 @@ def _point(start: ArrayLike | float, problem: LinearGaussian) -> Float[Array, " 
     point, dimension = np.asarray(start, dtype=float).reshape(-1), problem.features.shape[1]
     if len(point) != dimension or not np.all(np.isfinite(point)):
         raise ValueError(
-            f"start must be {dimension} finite numbers, one for each dimension, or None for the "
-            f"stationary law; got {start!r}"
+            f"start must hold as many finite numbers as there are dimensions, {dimension}, or be "
+            f"None for the stationary law; got {start!r}"
         )
     return point

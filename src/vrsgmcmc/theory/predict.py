@@ -7,8 +7,8 @@ filter (`response.py`) driven by its injected noise and by the error of the grad
     practical          V = N (N-n1)/n1 (S + C Sigma), held for m steps,
                            and N (N-n2)/n2 C D, D the mean square distance to the anchor
     svrg               the second alone
-    saga               V = N (N-n)/n (C D + h^2 (D - D2)), D the distance to where a row was last seen,
-                           D2 to the nearer one of two rows, h the mean of H_i
+    saga               V = N (N-n)/n (C + c h^2) D, D that to where a row was last seen; two rows were
+                           seen at different times, 2 c D apart, c about 1/2, h the mean of H_i
     control_variate    V = N (N-n)/n C Sigma, the centre being the mode
 
 Sigma and D depend on V again, so they are iterated. The score of a run of L steps from the mode is
@@ -43,7 +43,7 @@ class Forecast(NamedTuple):
     noise: Float[Array, "h d d"]  # E e e^T of one step's gradient error, in parameter space
     quiet: Float[Array, "h d d"]  # the same at zero frequency
     score: Float[Array, " h"] | None  # C of `num_steps` steps
-    bias: Float[Array, " h"] | None  # the part of C that more steps would not remove
+    bias: Float[Array, " h"] | None  # its part due to bias, that of a short run included
     drift: Float[Array, " h"]  # S2(alpha - beta) / S2(alpha): 0 at the anchor
 
 
@@ -149,18 +149,19 @@ def errors(
         noise = of_differences(here, count)
         return [Error(noise, lambda mu: ordered(order, size, count, mu))], here
     if name == "saga":
-        one, two = (p * decay / (1 - (1 - p) * decay) for p in _chances(size, count))
-        distance, nearer = away(one), away(two)
-        common = local.likelihood_curvature**2 * np.maximum(distance - nearer, 0)
+        one, either = _chances(size, count, order)
+        distance = away(one * decay / (1 - (1 - one) * decay))
+        apart = (1 - one / either) * distance  # c D
         noise = of_differences(distance, count)
-        noise += scale(size, count, order) * common[..., None] * np.eye(len(local.curvature))
+        common = scale(size, count, order) * local.likelihood_curvature**2 * apart
+        noise += common[..., None] * np.eye(len(local.curvature))
         return [Error(noise, lambda mu: ordered("", size, count, mu))], distance
     period = estimator.every(size, count)
     first = decay if filter.ahead else np.ones_like(decay)  # x has moved when the gradient is taken
     powers = np.sqrt(first) * (1 - decay**period) / (1 - decay) / period
     distance = away(powers)
     difference = Error(
-        of_differences(distance, count), lambda mu: ordered(order, size, count, mu, period / 2)
+        of_differences(distance, count), lambda mu: ordered(order, size, count, mu, period)
     )
     if name == "svrg":
         return [difference], distance
@@ -174,10 +175,12 @@ def scale(size: int, count: int, order: str) -> float:
     return size * (size - (1 if order == "with_replacement" else count)) / count
 
 
-def _chances(size: int, count: int) -> tuple[float, float]:
-    """A row is drawn in a step; at least one of two rows is."""
-    p = count / size
-    return p, 1 - (1 - p) ** 2
+def _chances(size: int, count: int, order: str) -> tuple[float, float]:
+    """That a row is drawn in a step, and that at least one of two rows is."""
+    if order == "with_replacement":
+        return 1 - (1 - 1 / size) ** count, 1 - (1 - 2 / size) ** count
+    both = count * (count - 1) / (size * (size - 1))
+    return count / size, 2 * count / size - both
 
 
 def _temperature(integrator: Any) -> float:
@@ -241,15 +244,18 @@ def _score(
     settled = filter.source / (1 - pairs)
     part = np.real(np.sum(settled * (1 - total(pairs) / L), (-1, -2)) / settled.sum((-1, -2)))
     expected = variances * ((amplitude.real.sum(-1) * part) @ weight.T)
-    expected = expected / (amplitude.real.sum(-1) @ weight.T) - mean
+    expected = expected / (amplitude.real.sum(-1) @ weight.T) - mean / num_chains
 
     flat = decay.reshape(len(decay), -1)
     z = flat[:, :, None] * flat[:, None, :]
     near = np.abs(1 - z) * L < 1e-4
     rest = np.where(near, 1, 1 - z)
     lasting = np.where(near, 1.0, ((1 + z) / rest - 2 * z * (1 - z**L) / (L * rest**2)) / L)
-    modes = (weight[:, :, None] * amplitude[:, None]).reshape(len(decay), len(weight), -1)
-    fluctuation = 2 * np.real(np.einsum("hja,hab,hjb->hj", modes, lasting, modes, optimize=True))
+    reached = part[..., None] * amplitude
+    modes = (weight[:, :, None] * reached[:, None]).reshape(len(decay), len(weight), -1)
+    squares = 2 * np.real(np.einsum("hja,hab,hjb->hj", modes, lasting, modes, optimize=True))
+    # the mean is subtracted, and Cov(x_l, mean) is nearly the same at all steps
+    fluctuation = np.maximum(squares - 2 * mean**2 / num_chains, 0)
 
     bias = np.mean((expected - wanted) ** 2 / (4 * wanted**2), -1)
     spread = np.mean(mean / (2 * wanted) + fluctuation / (4 * wanted**2), -1)

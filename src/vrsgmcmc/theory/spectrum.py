@@ -30,19 +30,23 @@ def independent(mu: Modes) -> Modes:
     return np.zeros_like(mu)
 
 
-def ordered(order: str, size: int, count: int, mu: Modes, memory: float = np.inf) -> Modes:
+def ordered(order: str, size: int, count: int, mu: Modes, memory: float | int = np.inf) -> Modes:
     """f of the error of `count` out of `size` data, drawn in this order at each step.
 
-    `memory`: the error is a difference to an anchor, which changes within so many steps; errors
-    further apart than that no longer cancel.
+    `memory`: the error is a difference to an anchor, which changes every so many steps; errors of
+    two anchors do not cancel, nor does one soon after a refresh cancel a later, larger one. With
+    E(x_l - x~)(x_k - x~) as of a random walk that is (1 - k/m)^2, here a triangle of the same area.
     """
     if order not in SWEEPS or count >= size:
         return independent(mu)
     rho, blocks = count / (size - count), size // count
+    length = blocks if order == "shuffled" else 2 * blocks
+    alike = min(length, memory)
+    cancelled = rho * _triangle(max(1, round(alike * (1 - alike / (3 * memory)))), mu)
     if order == "shuffled":
-        return -rho * _triangle(1 / (1 / blocks + 1 / memory), mu)
-    back = (1 + rho) / (2 * blocks) * _geometric(blocks, mu**2)
-    return back - rho * _triangle(1 / (1 / (2 * blocks) + 1 / memory), mu)
+        return -cancelled
+    back = max(0.0, 1 - blocks / memory) * (1 + rho) / (2 * blocks)
+    return back * _geometric(blocks, mu**2) - cancelled
 
 
 def held(order: str, size: int, count: int, period: int, mu: Modes) -> Modes:
@@ -51,14 +55,16 @@ def held(order: str, size: int, count: int, period: int, mu: Modes) -> Modes:
     return _triangle(period, mu) + _geometric(period, mu) ** 2 / period * later
 
 
-def _geometric(count: float, mu: Modes) -> Modes:
+def _geometric(count: int, mu: Modes) -> Modes:
     """1 + mu + ... + mu^(count-1)."""
-    near = np.abs(1 - mu) < 1e-9
-    return np.where(near, count, (1 - mu**count) / np.where(near, 1.0, 1 - mu))
+    near = np.abs(1 - mu) * count < 1e-5
+    series = count * (1 - (count - 1) / 2 * (1 - mu))
+    return np.where(near, series, (1 - mu**count) / np.where(near, 1.0, 1 - mu))
 
 
-def _triangle(length: float, mu: Modes) -> Modes:
+def _triangle(length: int, mu: Modes) -> Modes:
     """sum_{k >= 1} (1 - k/length)+ mu^(k-1)."""
-    near = np.abs(1 - mu) * length < 1e-6
+    near = np.abs(1 - mu) * length < 1e-4
     rest = np.where(near, 1.0, 1 - mu)
-    return np.where(near, (length - 1) / 2, (1 - _geometric(length, mu) / length) / rest)
+    series = (length - 1) / 2 * (1 - (length - 2) / 3 * (1 - mu))
+    return np.where(near, series, (1 - _geometric(length, mu) / length) / rest)

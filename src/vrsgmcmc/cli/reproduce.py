@@ -1,0 +1,122 @@
+"""`vrsgmcmc reproduce`: an experiment of the paper, from the data to the report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+from vrsgmcmc.cli.words import Parser, did_you_mean
+from vrsgmcmc.experiments import EXPERIMENTS, Settings
+
+
+def reproduce(words: list[str]) -> int:
+    given = parser().read(words)
+    names = given.pop("names", [])
+    if given.pop("list", False):
+        width = max(map(len, EXPERIMENTS))
+        for name, summary in EXPERIMENTS.items():
+            print(f"{name:{width}}  {summary}")
+        return 0
+    if not names:
+        raise ValueError(
+            f"reproduce what? Name an experiment: {', '.join(EXPERIMENTS)}. "
+            "See vrsgmcmc reproduce --list."
+        )
+    for name in names:
+        if name not in EXPERIMENTS:
+            hint = did_you_mean(name, EXPERIMENTS)
+            raise ValueError(f"unknown experiment {name!r}.{hint} See vrsgmcmc reproduce --list.")
+    names = list(dict.fromkeys(names))
+    settings = Settings(**{k: tuple(v) if k == "methods" else v for k, v in given.items()})
+    folders = {name: folder_of(name, names, settings) for name in names}
+    from vrsgmcmc.experiments.record import claim
+
+    for name, folder in folders.items():
+        try:
+            claim(folder, name)
+        except OSError as error:
+            raise ValueError(f"--out {folder}: {error.strerror or error}") from error
+    command = shlex.join(["vrsgmcmc", "reproduce", *words])
+    for name, folder in folders.items():
+        one(name, replace(settings, out=folder), folder, command)
+    return 0
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "reproduce",
+        "Run experiments of the paper. Each writes a folder with report.html, figures, tables (CSV)\n"
+        "and run.json: the settings, versions, seeds and numbers.",
+        epilog="experiments:\n"
+        + "\n".join(f"  {name}: {summary}" for name, summary in EXPERIMENTS.items()),
+    )
+    sizes = get_args(get_type_hints(Settings)["size"])
+    parser.add_argument("names", nargs="*", metavar="ID", help="experiments; --list shows them")
+    parser.add_argument("--list", action="store_true", help="show the experiments and exit")
+    parser.add_argument(
+        "--size",
+        choices=sizes,
+        help=f"smoke: seconds; small: minutes; paper: the full curves (default {Settings.size})",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=whole,
+        metavar="K",
+        help="repetitions of every method (default: the size's own number)",
+    )
+    parser.add_argument(
+        "--methods", nargs="+", metavar="WORD", help="only methods with one of these in their names"
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="D",
+        help="folder of data sets; else the environment variable VRSGMCMC_DATA",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the report, with a folder for each when there are several (default ID-report)",
+    )
+    return parser
+
+
+def whole(text: str) -> int:
+    return int(text)
+
+
+whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'many'"
+
+
+def folder_of(name: str, names: list[str], settings: Settings) -> Path:
+    if settings.out is None:
+        return Path(f"{name}-report")
+    return settings.out / name if len(names) > 1 else settings.out
+
+
+def one(name: str, settings: Settings, folder: Path, command: str) -> None:
+    """Run one experiment and write everything about it."""
+    module = import_module(f"vrsgmcmc.experiments.{name}")
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    try:
+        outcome = module.run(settings, say)
+    except (KeyboardInterrupt, SystemExit) as error:
+        error.add_note(f"Nothing was written to {folder}. Run the same command again.")
+        raise
+
+    from vrsgmcmc import reports
+    from vrsgmcmc.experiments.record import facts, save_csv, save_record
+
+    for table, rows in outcome.tables.items():
+        save_csv(folder / f"{table}.csv", rows)
+    save_record(folder, name, command, settings, outcome.record)
+    report = outcome.report._replace(facts={**facts(command), **outcome.report.facts})
+    reports.write(report, folder)
+    print(outcome.text)
+    print(f"\nThe report is {folder / 'report.html'}")

@@ -1,0 +1,37 @@
+"""A method of a comparison: an estimator with its sizes, and what its steps cost."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vrsgmcmc.integrators import sgld
+from vrsgmcmc.types import Estimator, Integrator
+
+
+class Method(NamedTuple):
+    estimator: Estimator
+    batch_size: int = 10
+    order: str = "without_replacement"
+    anchor_order: str = "without_replacement"
+    integrator: Integrator = sgld()
+
+    def cost(self, size: int, steps: Any) -> Any:
+        """Per-datum gradient evaluations of so many steps: a pair of gradients counts two."""
+        return steps * self.estimator.cost(size, self.batch_size) + self.refreshed(size, steps)
+
+    def paper_cost(self, size: int, steps: Any) -> Any:
+        """The same as the paper counts: n1/m + n2 per step, the pair of gradients counting one."""
+        return steps * min(self.batch_size, size) + self.refreshed(size, steps)
+
+    def refreshed(self, size: int, steps: Any) -> Any:
+        every = self.estimator.every(size, self.batch_size)
+        refreshes = -(-steps // every) if every else 1
+        return self.estimator.anchor(size) * refreshes
+
+    def affordable(self, size: int, passes: float) -> int:
+        """The most steps that cost at most so many passes."""
+        most = int(passes * size // self.estimator.cost(size, self.batch_size)) + 1
+        costs = self.cost(size, np.arange(1, most + 1))
+        return int(np.searchsorted(costs, passes * size, side="right"))

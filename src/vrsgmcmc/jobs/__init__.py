@@ -1,0 +1,35 @@
+"""Jobs: a configuration and a table become a run, its predictions and its report, without code.
+
+    job.json          the configuration, resolved; how the sampler was chosen; sums of the files below
+    data.safetensors  the rows, ready for the model: a run needs nothing outside its directory
+    start.safetensors where the chains start, after a plan
+    chains/           the run directory of `vr.sample`
+    predictions.csv, findings.json, report.html, figures/
+
+Nothing in such a directory names code: a model of the user's own is given again to go on.
+"""
+
+from vrsgmcmc.jobs.folder import Job, create, is_job, load, save, verify
+from vrsgmcmc.jobs.outcome import Findings, examine, write
+from vrsgmcmc.jobs.own import load_function
+from vrsgmcmc.jobs.problem import Problem, make
+from vrsgmcmc.jobs.running import run
+from vrsgmcmc.jobs.sampler import Choice, choose
+
+__all__ = [
+    "Choice",
+    "Findings",
+    "Job",
+    "Problem",
+    "choose",
+    "create",
+    "examine",
+    "is_job",
+    "load",
+    "load_function",
+    "make",
+    "run",
+    "save",
+    "verify",
+    "write",
+]

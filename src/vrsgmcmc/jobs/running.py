@@ -1,0 +1,26 @@
+"""A job, run or resumed or loaded: `vr.sample` knows which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vrsgmcmc.driver import sample
+from vrsgmcmc.jobs.folder import Job, start_of
+from vrsgmcmc.jobs.problem import Problem
+from vrsgmcmc.jobs.sampler import arguments
+from vrsgmcmc.result import Result
+
+
+def run(job: Job, problem: Problem, progress: bool | None = None, **changes: Any) -> Result:
+    """Sample into the job's directory; a run that is finished is only read."""
+    start = start_of(job, problem)
+    settings = {**arguments(job.choice.settings, start), **changes}
+    return sample(
+        job.config.seed,
+        problem.posterior,
+        problem.data,
+        start,
+        **settings,
+        run_dir=job.chains,
+        progress=progress,
+    )

@@ -1,0 +1,118 @@
+"""A neural network with one hidden layer: classes or a number from a row of numbers.
+
+    W1 [d, h], b1 [h], W2 [h, K], b2 [K]: every entry ~ N(0, prior_variance)
+    f(x) = tanh(x W1 + b1) W2 + b2
+    classifier: P(y_i = k) = softmax(f(x_i))_k,   y_i in {0, ..., K-1}
+    regressor:  y_i ~ N(f(x_i)_0, variance),   K = 1
+
+Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b = 0: a start from the
+prior is much farther from the posterior. Data: a tuple (x [N, d], y [N]); parameters: a dict.
+Permuting hidden units, or flipping their signs, changes nothing, so the posterior has many equal
+modes: look at predictions, not at single weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
+
+from vrsgmcmc.arguments import whole
+from vrsgmcmc.models.gaussian import log_normal, normal_prior, positive
+from vrsgmcmc.models.linear import check_pair
+from vrsgmcmc.models.logistic import check_labels
+from vrsgmcmc.types import Params, Posterior, PRNGKey, Scalar
+
+
+def classifier(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:
+    """The posterior of a network whose outputs are the logits of `num_classes` classes."""
+    num_classes = whole("mlp.classifier", "num_classes", num_classes, least=2)
+    prior = normal_prior(positive("prior_variance", prior_variance))
+    return Posterior(prior, _class_loglik(num_classes), check=_check(num_classes))
+
+
+def regressor(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:
+    """The posterior of a network whose output is a mean; `variance` is that of the noise in y."""
+    prior = normal_prior(positive("prior_variance", prior_variance))
+    return Posterior(prior, _number_loglik(positive("variance", variance)), check=_check(None))
+
+
+def initial(
+    d: int, outputs: int, hidden: int = 50
+) -> Callable[[PRNGKey], dict[str, Float[Array, "..."]]]:
+    """A function of a key, for x [N, d]: each chain starts elsewhere. `outputs`: K, or 1."""
+    sizes = [whole("mlp.initial", "d", d), whole("mlp.initial", "hidden", hidden)]
+    return _initial(*sizes, whole("mlp.initial", "outputs", outputs))
+
+
+def outputs(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
+    """f(x) for one row x [d], or for each row of x [n, d]."""
+    hidden = jnp.tanh(_affine(x, params["weight_1"], params["bias_1"]))
+    return _affine(hidden, params["weight_2"], params["bias_2"])
+
+
+def predict(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
+    """The K probabilities of a classifier."""
+    return jax.nn.softmax(outputs(params, x))
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    product = jnp.matmul(x, weight)
+    return product + jnp.broadcast_to(bias, product.shape)
+
+
+@cache
+def _initial(d: int, hidden: int, outputs: int) -> Callable[[PRNGKey], Any]:
+    def initial(key: PRNGKey) -> Any:
+        first, second = jax.random.split(key)
+        return {
+            "weight_1": jax.random.normal(first, (d, hidden)) / d**0.5,
+            "bias_1": jnp.zeros(hidden),
+            "weight_2": jax.random.normal(second, (hidden, outputs)) / hidden**0.5,
+            "bias_2": jnp.zeros(outputs),
+        }
+
+    return initial
+
+
+@cache
+def _class_loglik(num_classes: int) -> Callable[[Params, Any], Scalar]:
+    def loglik(params: Params, datum: tuple[Any, Any]) -> Scalar:
+        x, y = datum
+        logits = outputs(params, x)
+        if logits.shape != (num_classes,):  # labels above it would be clamped
+            raise ValueError(
+                f"mlp: the network must have {num_classes} outputs, one per class, got "
+                f"{logits.shape[0]}. Start from initial({x.shape[-1]}, {num_classes})."
+            )
+        return jax.nn.log_softmax(logits)[y]
+
+    return loglik
+
+
+@cache
+def _number_loglik(variance: float) -> Callable[[Params, Any], Scalar]:
+    def loglik(params: Params, datum: tuple[Any, Any]) -> Scalar:
+        x, y = datum
+        (mean,) = outputs(params, x)
+        return log_normal(y - mean, variance)
+
+    return loglik
+
+
+@cache
+def _check(num_classes: int | None) -> Callable[[Any], None]:
+    def check(data: Any) -> None:
+        check_pair("mlp", data)
+        if num_classes is not None:
+            repair = (
+                f"num_classes is {num_classes}; to number the labels from 0 use "
+                "numpy.unique(y, return_inverse=True)[1]."
+            )
+            check_labels("mlp", data[1], num_classes, repair)
+
+    return check

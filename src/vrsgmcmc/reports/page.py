@@ -1,0 +1,94 @@
+"""What a report is made of, and how its numbers are written."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+ANSWERS = {"yes": "✓", "no": "✗", "in part": "◐", "not tested": "○"}  # answer -> its symbol
+NUMERIC = re.compile(r"[-+\N{MINUS SIGN}±<>]?\s*(\.?\d|nan\b|inf\b|∞|—$)", re.IGNORECASE)
+
+
+class Table(NamedTuple):
+    """Rows under a header. A cell is text, a number, or None (a dash).
+
+    `formats`: one for each column, such as ".3f"; "" or none at all: as `cell` sees fit. Columns of
+    numbers, written out or not, are aligned to the right.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    formats: Sequence[str] = ()
+
+    def cells(self) -> list[list[str]]:
+        """Every row as text."""
+        formats = [*self.formats, *[""] * (len(self.header) - len(self.formats))]
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.header) or len(formats) != len(self.header):
+                raise ValueError(
+                    f"Table: {len(self.header)} columns in the header, {len(row)} cells in row "
+                    f"{number}, {len(self.formats)} formats. Give each column one cell and at most "
+                    "one format."
+                )
+        return [[cell(v, f) for v, f in zip(row, formats, strict=True)] for row in self.rows]
+
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers and nothing else."""
+        columns = list(zip(*self.cells(), strict=True)) or [()] * len(self.header)
+        return [bool(column) and all(map(NUMERIC.match, column)) for column in columns]
+
+
+class Claim(NamedTuple):
+    """A statement that was checked: `answer` is "yes", "no", "in part" or "not tested"."""
+
+    text: str
+    answer: str
+    evidence: str = ""
+
+
+class Section(NamedTuple):
+    """A heading, then text, a figure and a table, whichever there are.
+
+    A blank line in `text` starts a paragraph. `alt` tells what the figure shows to who cannot see it.
+    """
+
+    title: str
+    text: str = ""
+    figure: Any = None  # a matplotlib Figure
+    caption: str = ""
+    table: Table | None = None
+    alt: str = ""
+
+
+class Report(NamedTuple):
+    """A page. `facts` tell how it was made: command, versions, seeds, machine."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    claims: Sequence[Claim] = ()
+    facts: Mapping[str, Any] = {}
+
+
+def cell(value: Any, form: str = "") -> str:
+    """A value as the reader sees it: four digits of a fraction, NaN and infinities by name."""
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "\N{MINUS SIGN}∞"
+    if isinstance(value, int):
+        text = format(value, form or ",")
+    elif isinstance(value, float):
+        text = format(value, form or (",.0f" if 1e3 <= abs(value) < 1e9 else ".4g"))
+    elif isinstance(value, Mapping):
+        return ", ".join(f"{name} {cell(each)}" for name, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        return ", ".join(map(cell, value))
+    else:
+        return str(value)
+    return "\N{MINUS SIGN}" + text[1:] if text.startswith("-") else text

@@ -1,0 +1,117 @@
+"""Pictures of one run: traces, ranks, reliability, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from scipy.stats import rankdata
+
+from vrsgmcmc.figures import COLOURS, DASHES, GREY, plain, style
+from vrsgmcmc.reports.calibration import Coverage, Reliability
+
+WIDTH = 7.0  # inches: letters stay legible on a phone
+POINTS = 300  # of a trace
+MOST_CHAINS = 6  # whose colours are told apart
+RANK_BINS = 20
+
+
+def traces(
+    names: Sequence[str],
+    steps: Int[np.ndarray, " draw"],
+    draws: Float[np.ndarray, "chain draw d"],
+    chains: Sequence[int],
+) -> Figure:
+    """One panel for each parameter, a line for each of the first chains."""
+    every = -(-len(steps) // POINTS)
+    with style():
+        figure = Figure(figsize=(WIDTH, 1.35 * len(names) + 0.9), layout="constrained")
+        grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+        for j, (axes, name) in enumerate(zip(grid, names, strict=True)):
+            for chain, values, colour in zip(chains, draws, COLOURS[:MOST_CHAINS], strict=False):
+                axes.plot(
+                    steps[::every], values[::every, j], color=colour, lw=0.8, label=f"chain {chain}"
+                )
+            axes.set_title(plain(name))
+            axes.yaxis.set_major_locator(MaxNLocator(3))
+        grid[-1].set_xlabel("step")
+        legend(figure, grid[0])
+        return figure
+
+
+def ranks(
+    names: Sequence[str], draws: Float[np.ndarray, "chain draw d"], chains: Sequence[int]
+) -> Figure:
+    """How often a chain's draws have each rank among all draws: 1 where chains agree."""
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    bins = int(np.clip(draws.shape[1] // 10, 2, RANK_BINS))
+    with style():
+        figure = Figure(figsize=(WIDTH, 1.9 * rows + 0.9), layout="constrained")
+        grid = np.ravel(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False))
+        for axes in grid[len(names) :]:
+            axes.set_axis_off()
+        for j, (axes, name) in enumerate(zip(grid, names, strict=False)):
+            place = rankdata(draws[:, :, j]).reshape(draws.shape[:2]) / draws[:, :, j].size
+            axes.axhline(1, color=GREY, linewidth=1, zorder=0)
+            for chain, own, colour, dash in zip(
+                chains, place, COLOURS[:MOST_CHAINS], DASHES, strict=False
+            ):
+                counts, edges = np.histogram(own, bins, (0, 1))
+                axes.stairs(
+                    counts * bins / own.size,
+                    edges,
+                    baseline=None,
+                    color=colour,
+                    linestyle=dash,
+                    linewidth=1.3,
+                    label=f"chain {chain}",
+                )
+            axes.set_title(plain(name, 24))
+            axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
+        grid[0].set_ylim(bottom=0)
+        figure.supxlabel("rank among all draws", fontsize=11)
+        legend(figure, grid[0])
+        return figure
+
+
+def legend(figure: Figure, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    columns = 3 if len(labels) in (3, 5, 6) else 4
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def reliability_figure(found: Reliability) -> Figure:
+    """What was predicted against what happened; and how often each was predicted."""
+    with style():
+        figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+        left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+        left.vlines(found.predicted, found.low, found.high, color="#CFCFCF", linewidth=7)
+        left.plot(found.predicted, found.observed, "o-", color=COLOURS[2], markersize=6)
+        left.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
+        left.set(xlabel="predicted probability", ylabel="observed frequency")
+        left.set_title("reliability")
+        right.bar(found.predicted, found.count, 0.06, color=COLOURS[2])
+        right.set(xlim=(0, 1), xlabel="predicted probability", title="test data in each bin")
+        right.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        return figure
+
+
+def coverage_figure(found: Coverage) -> Figure:
+    """How many targets lie in central intervals, against how many should."""
+    level = np.linspace(0, 1, 101)
+    band = 1.96 * found.chance(level)
+    with style():
+        figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
+        axes = figure.subplots()
+        axes.fill_between(level, level - band, level + band, color="#DDDDDD", linewidth=0)
+        axes.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+        axes.plot(level, found.at(level), color=COLOURS[2])
+        axes.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal", title="coverage of central intervals")
+        axes.set(xlabel="should hold this fraction of targets", ylabel="holds this fraction")
+        return figure

@@ -1,0 +1,93 @@
+"""The scalars of a run that a page can show: which they are, their names, their numbers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int, PyTree
+
+from vrsgmcmc.result import Result
+from vrsgmcmc.tree import named_leaves
+
+MOST_SCALARS = 50
+FEWEST_DRAWS = 4  # of a chain: what R-hat of half chains needs
+COLUMNS = ("mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
+
+Names: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]] | None
+
+
+class Summary(NamedTuple):
+    """Scalars of the chains that stayed finite."""
+
+    names: list[str]
+    total: int  # scalars that the model has; more than are named, for a large one
+    chains: Int[np.ndarray, " chain"]
+    draws: Float[np.ndarray, "chain draw d"]
+    numbers: dict[str, Float[np.ndarray, " d"]]  # a column of COLUMNS -> its numbers
+
+
+def summarise(result: Result, names: Names = None) -> Summary | None:
+    """None where there are too few draws, or no chain is left."""
+    alive = np.flatnonzero(~result.diverged)
+    if result.draws is None or alive.size == 0 or result.draw_steps.size < FEWEST_DRAWS:
+        return None
+    labels, draws, total = pick(result.draws, leading=2, names=names)
+    with warnings.catch_warnings():  # a constant parameter, or more chains than draws: shown as NaN
+        warnings.simplefilter("ignore")
+        table = replace(result, draws=draws).summary()
+    numbers = {column: table[column].to_numpy(np.float64) for column in COLUMNS}
+    return Summary(labels, total, alive, draws[alive], numbers)
+
+
+def pick(tree: PyTree, *, leading: int, names: Names = None) -> tuple[list[str], np.ndarray, int]:
+    """At most MOST_SCALARS scalars behind `leading` axes, evenly from every leaf.
+
+    Returns their names, their values [..., d], and how many scalars there are in all.
+    """
+    leaves = named_leaves(tree)
+    shapes = [leaf.shape[leading:] for _, leaf in leaves]
+    total = sum(int(np.prod(shape)) for shape in shapes)
+    known = check_names(names, dict(zip((name for name, _ in leaves), shapes, strict=True)))
+    labels, values = [], []
+    for (name, leaf), shape, share in zip(leaves, shapes, shares(shapes), strict=True):
+        chosen = np.linspace(0, max(0, np.prod(shape) - 1), share).round().astype(int)
+        place = np.unravel_index(chosen, shape or (1,))
+        rows = leaf if shape else leaf[..., None]
+        values.append(np.asarray(rows[(*[slice(None)] * leading, *place)], np.float64))
+        for number, index in zip(chosen, zip(*place, strict=True), strict=True):
+            own = f"{name}[{', '.join(map(str, index))}]" if shape else name
+            labels.append(str(known[name][number]) if name in known else own)
+    return labels, np.concatenate(values, axis=-1), total
+
+
+def shares(shapes: Sequence[tuple[int, ...]]) -> list[int]:
+    """How many scalars of each leaf: all of a small one, as many as are left of the others."""
+    sizes, given, left = np.array([int(np.prod(shape)) for shape in shapes]), {}, MOST_SCALARS
+    for place, leaf in enumerate(np.argsort(sizes, kind="stable")):
+        given[leaf] = min(int(sizes[leaf]), left // (len(sizes) - place) or min(1, left))
+        left -= given[leaf]
+    return [given[leaf] for leaf in range(len(sizes))]
+
+
+def check_names(names: Names, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Sequence[str]]:
+    """Names of scalars by leaf."""
+    if names is None:
+        return {}
+    known = names if isinstance(names, Mapping) else {next(iter(shapes)): names}
+    if not isinstance(names, Mapping) and len(shapes) != 1:
+        raise ValueError(
+            f"of_result(names=...): the parameters have {len(shapes)} leaves ({', '.join(shapes)}). "
+            "Give a dict from leaves to the names of their scalars."
+        )
+    for leaf, given in known.items():
+        if leaf not in shapes or len(given) != int(np.prod(shapes[leaf])):
+            raise ValueError(
+                f"of_result(names=...): {len(given)} names for {leaf!r}, and the parameters have "
+                f"{ {name: int(np.prod(shape)) for name, shape in shapes.items()} } scalars. Give one "
+                "name for each."
+            )
+    return known
