@@ -37,12 +37,12 @@ def sample(model, path, **options):
     given = {"estimator": vr.practical(20, 10), "batch_size": 5, "num_chains": 2, "progress": False}
     if model == "gaussian":
         draws.CHUNK_BYTES = 2**13
-        given |= {"init": np.zeros(3, np.float32), "step_size": 1e-3, "num_steps": 300_000}
+        given |= {"init": np.zeros(3, np.float32), "step_size": 1e-3, "num_steps": 200_000}
         given |= {"thin": 100, "observables": {"square": square}}
         return vr.sample(1, models.gaussian.posterior(), x, **given, run_dir=path, **options)
     draws.CHUNK_BYTES = 2**16
     given |= {"init": models.mlp.initial(3, 2, hidden=8), "integrator": vr.sghmc(5.0)}
-    given |= {"step_size": 1e-3, "num_steps": 60_000, "thin": 30}
+    given |= {"step_size": 1e-3, "num_steps": 20_000, "thin": 10}
     y = (x[:, 0] > 0).astype(np.int32)
     return vr.sample(1, models.mlp.classifier(2), (x, y), **given, run_dir=path, **options)
 

@@ -396,12 +396,12 @@ def test_average_and_autocovariance_agree(estimator, orders, integrator):
 @pytest.mark.parametrize("observable", ["position", "square"])
 @pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
 def test_curve_is_separate_calls(integrator, observable, closure):
-    stops = [9, 10, 33, 71, 700]
+    stops = [9, 33, 71, 400]
     settings = dict(step_size=0.05, batch_size=4, burn_in=8, observable=observable, closure=closure)
     for start in (1.5, None):
         arguments = (TWELVE, practical(6, 3), integrator)
         curve = mse(*arguments, start=start, num_steps=stops, **settings)
-        assert curve.bias.shape == curve.variance.shape == curve.mse.shape == (5, 1)
+        assert curve.bias.shape == curve.variance.shape == curve.mse.shape == (4, 1)
         for point, stop in enumerate(stops):
             alone = mse(*arguments, start=start, num_steps=stop, **settings)
             np.testing.assert_allclose(curve.bias[point], alone.bias, rtol=1e-9, atol=1e-14)
@@ -600,7 +600,6 @@ FIRST = [
     ("gaussian", "practical average", "sgld"),
     ("gaussian", "minibatch", "BAOAB"),
     ("linear", "svrg", "OBABO"),
-    ("linear", "saga", "sgld"),
 ]
 
 

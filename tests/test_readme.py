@@ -1,5 +1,6 @@
 """The documents are true: code runs, commands and links exist, tables are complete."""
 
+import importlib.util
 import re
 import shlex
 import sys
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^```\n\n((?:(?:    .*)?\n)+)", flags=re.MULTILINE)  # what a block prints
 COMMANDS = re.compile(r"^    ((?:pip|vrsgmcmc|pytest|python) .*)$", flags=re.MULTILINE)
 
 
@@ -37,6 +39,23 @@ def execute(page: Path) -> Iterator[dict]:
         yield names
 
 
+def assert_alike(printed: str, shown: str) -> None:
+    """The same words, however lines are broken, and numbers within 5 % and a unit of the last digit."""
+    number = re.compile(r"\d+(?:\.\d+)?")
+    words = [" ".join(number.sub("#", text).split()) for text in (printed, shown)]
+    assert words[0] == words[1]
+    for there, here in zip(number.findall(printed), number.findall(shown), strict=True):
+        unit = 10.0 ** -len(here.partition(".")[2])
+        assert float(there) == pytest.approx(float(here), rel=0.05, abs=unit), shown
+
+
+def cells(text: str, first: str) -> dict[tuple[str, str], str]:
+    """The table whose first column is called so: (row, column) -> cell."""
+    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
+    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    return {(r[0], c): cell for r in rows for c, cell in zip(header, r, strict=True)}
+
+
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """An empty folder, which stays empty, and a module for classes that a page defines."""
@@ -53,6 +72,16 @@ def test_the_code_of_the_readme_finds_the_posteriors_it_shows(elsewhere, capsys)
     assert "r_hat" in capsys.readouterr().out
     mean, covariance = vr.theory.linear_regression(*names["data"].values()).posterior()
     draws = names["result"].draws.reshape(-1, 3)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
+    np.testing.assert_allclose(draws.std(axis=0), np.sqrt(np.diag(covariance)), rtol=0.2)
+
+    names = next(blocks)
+    shown = re.search(r'"(gain: svrg .*?)"', README.read_text(), flags=re.DOTALL)
+    assert shown is not None
+    assert_alike(capsys.readouterr().out.split(";")[0], shown[1])
+    plan, result = names["plan"], names["result"]
+    assert plan.pilot + result.evaluations <= plan.budget == 200 * 1000
+    draws = result.draws.reshape(-1, 3)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
     np.testing.assert_allclose(draws.std(axis=0), np.sqrt(np.diag(covariance)), rtol=0.2)
 
@@ -83,9 +112,78 @@ def test_the_counts_of_conventions_hold(elsewhere):
     assert len(list(execute(ROOT / "docs" / "conventions.md"))) == 1
 
 
+def test_the_noise_of_variance_reduction_is_as_derived(elsewhere, capsys):
+    *_, names = execute(ROOT / "docs" / "variance-reduction.md")
+    one_step, quiet, *shares = capsys.readouterr().out.splitlines()
+    np.testing.assert_allclose([*map(float, one_step.split())], [99, 9], rtol=1e-4)
+    np.testing.assert_allclose([*map(float, quiet.split())], [99, 90], rtol=1e-4)
+    np.testing.assert_allclose([*map(float, shares)], [99, 97 / 3, 90], rtol=1e-3)
+    assert names["unit"] == pytest.approx(1000 * names["x"].var(ddof=1))
+
+
+def test_anchors_pay_from_the_size_that_variance_reduction_says():
+    """Noise at zero frequency x cost, in units of N S2, as the page has it."""
+    N, n2, m = 1000, 10, 10
+    pays = [(N - n1) * (1 + 2 * m * n2 / n1) < N - (n1 / m + 2 * n2) for n1 in range(1, N)]
+    limit = [n1 * (n1 + 2 * m * n2) > 2 * n2 * N * m**2 / (m - 1) for n1 in range(1, N)]
+    assert pays == limit
+    assert 1 + pays.index(True) == 382
+
+
+def test_the_exact_numbers_of_the_pages_are_those_of_the_script(capsys):
+    script = ROOT / "docs" / "measure.py"
+    spec = importlib.util.spec_from_file_location("measure", script)
+    assert spec is not None
+    assert spec.loader is not None
+    measure = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(measure)
+    measure.gaussian()
+    printed = capsys.readouterr().out
+    page = (ROOT / "docs" / "variance-reduction.md").read_text()
+    table = cells(printed, "h (N + 1)")
+    assert cells(page, "h (N + 1)") == table
+    assert cells(README.read_text(), "h (N + 1)").items() <= table.items()
+    for step in re.findall(r"equal at (h \(N \+ 1\) = [\d.]+)", printed):
+        assert step in page
+
+
+def test_the_tour_of_the_theory_shows_what_it_says(elsewhere):
+    *_, names = execute(ROOT / "docs" / "theory.md")
+    assert names["reduced"] < names["plain"]
+    assert names["regime"].regime == "limited budget"
+    assert names["regime"].batch_size == 500
+    np.testing.assert_allclose(names["exact"], [0.86, 0.26, 0.04], atol=0.005)
+    np.testing.assert_allclose(names["forecast"].inflation[0], names["exact"], rtol=0.01)
+    assert np.all(names["error"].mse[1] < names["error"].mse[0])
+    assert abs(names["found"].squared) < 0.05 < 0.3 < names["moved"].squared
+
+
+def test_the_audit_and_the_plan_of_planning_are_as_shown(elsewhere, capsys):
+    page = ROOT / "docs" / "planning.md"
+    shown = iter(SHOWN.findall(page.read_text()))
+    blocks = execute(page)
+    for _ in ("audit", "options"):
+        names = next(blocks)
+        assert_alike(capsys.readouterr().out, next(shown))
+    assert not names["audit"].helps
+
+    names = next(blocks)
+    assert names["shuffled"].helps
+    names = next(blocks)
+    plan = names["plan"]
+    score = re.search(r"predicted error C = ([\d.]+)", next(shown))
+    assert score is not None
+    assert plan.score == pytest.approx(float(score[1]), rel=0.2)
+    assert plan.pilot < 0.15 * plan.budget
+    assert next(blocks, None) is None
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
-    assert pages == ["README.md", "choosing.md", "conventions.md", "extending.md"]
+    assert pages == [
+        *("README.md", "choosing.md", "conventions.md", "extending.md"),
+        *("planning.md", "theory.md", "variance-reduction.md"),
+    ]
 
 
 def test_the_first_example_is_short():

@@ -34,6 +34,7 @@ ROOMS = {  # a room -> the rooms it may import; a room may only import what stan
     "diagnostics": "types tree posterior theory",
     "audits": ABOVE,
     "plans": ABOVE,
+    "reports": ABOVE,
     "models": "types tree posterior arguments",
     "datasets": "types",
     "__init__": ABOVE,

@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -433,7 +434,7 @@ def remove_shared():
 def test_another_prior_is_another_run(tmp_path, monkeypatch, small):
     path = shared("broken", monkeypatch)
     monkeypatch.setattr(f"{__name__}.POSTERIOR", vr.models.gaussian.posterior(prior_variance=2.0))
-    with pytest.raises(store.RunError, match="model.stablehlo_sha256"):
+    with pytest.raises(store.RunError, match=r"model\.stablehlo_sha256"):
         run(path)
 
 
@@ -620,6 +621,47 @@ def test_a_run_whose_chains_all_diverged_is_finished(tmp_path, small):
     assert_same_run(run(tmp_path, **options), result)
 
 
+def test_a_nan_at_a_given_step(tmp_path, monkeypatch, small):
+    """x grows by 0.1 a step; above 1.05 its gradient is NaN: x_11 = 1.1 is the last finite one."""
+    cliff = vr.Posterior(
+        lambda x: 0.0 * x, lambda x, datum: jnp.where(x > 1.05, jnp.nan, 1.0) * x + 0.0 * datum
+    )
+    options = {"init": 0.0, "data": np.ones(5), "estimator": vr.full(), "batch_size": 1}
+    options |= {"integrator": vr.sgld(0.0), "step_size": 0.02, "observables": {}}
+    monkeypatch.setattr(f"{__name__}.POSTERIOR", cliff)
+    result = run(tmp_path, **options)
+    assert [found.step for found in result.divergences] == [11, 11]
+    opened = store.open(tmp_path)
+    np.testing.assert_allclose(opened.arrays["carry/state.position"], 1.1, rtol=1e-12)
+    np.testing.assert_array_equal(np.isfinite(opened.leaves["x"])[0], np.arange(16) < 11)
+
+
+# --- signals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_returns_what_is_committed(tmp_path, monkeypatch, small, number):
+    before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+    commit, seen = writing.Writer.commit, []
+
+    def interrupted(self, *arguments, **options):
+        commit(self, *arguments, **options)
+        seen.append(1)
+        if len(seen) == 3:
+            os.kill(os.getpid(), number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing.Writer, "commit", interrupted)
+        result = run(tmp_path)
+    assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == before
+    assert result.interrupted
+    assert result.signal == number
+    assert 0 < result.num_steps < STEPS
+    np.testing.assert_array_equal(result.draws, whole_run().draws[:, : result.num_steps])
+    assert store.open(tmp_path).status == f"interrupted at step {result.num_steps} of {STEPS}"
+    assert_same_run(run(tmp_path), whole_run())
+
+
 # --- the writer alone: faults and damage ---------------------------------------------------------
 
 LAYOUT = Layout.of([("a", np.zeros(3)), ("b", np.zeros((), np.float32))], chains=2, draws=40)
@@ -679,12 +721,8 @@ def faults(monkeypatch, at, kind):
         return call
 
     def half_written(path, mode="r", *rest):
-        file = open(path, mode, *rest)
-        if "r" in mode:
-            return file
-        write = file.write
-        file = Half(file, wrapped(write))
-        return file
+        file = open(path, mode, *rest)  # noqa: SIM115 (whoever asked for it closes it)
+        return file if "r" in mode else Half(file, wrapped(file.write))
 
     class Half:
         """A file of which only a half is written when the fault comes."""
@@ -710,7 +748,7 @@ def faults(monkeypatch, at, kind):
     return calls
 
 
-@pytest.mark.parametrize("kind", ["error", "before", "after"])
+@pytest.mark.parametrize("kind", ["error", "after", pytest.param("before", marks=pytest.mark.slow)])
 def test_a_fault_at_any_call_leaves_the_old_commit_or_the_new(tmp_path, monkeypatch, kind):
     """Resume at 15 of 40, and commit at 27: everything that touches the disk fails once."""
     template = tmp_path / "template"
@@ -787,10 +825,7 @@ def try_damage(tmp_path, monkeypatch, caplog, counts, seed):
                         if stop > start:
                             advance(writer, stop)
             except store.RunError as error:
-                assert shared_chunk  # both commits point at it: nothing else can be lost
-                assert name in str(error)
-                assert "no whole commit is left" in str(error)
-                end = "refused"
+                told, end = str(error), "refused"
             else:
                 assert not shared_chunk
                 assert_is_whole(path, (40,))
@@ -802,6 +837,10 @@ def try_damage(tmp_path, monkeypatch, caplog, counts, seed):
                     assert "going back to the commit before, at step 15" in said
                 if name not in ("commit.previous.json", "state-2.safetensors"):
                     assert f"{name}: " in said
+            if end == "refused":  # both commits point at it: nothing else can be lost
+                assert shared_chunk
+                assert name in told
+                assert "no whole commit is left" in told
             ends.append(end)
             shutil.rmtree(path)
     return ends

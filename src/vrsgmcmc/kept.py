@@ -110,14 +110,19 @@ class Directory:
         """What a commit says, in terms of this job."""
         told, job = run.progress, self.job
         carry = jax.tree.map(jnp.asarray, trees.rebuilt("carry", run.arrays, self.carry))
+        try:
+            divergences = tuple(
+                Divergence(chain, step, *map(float, rest))
+                for chain, step, *rest in told["divergences"]
+            )
+            counted = (told[name] for name in ("steps", "visits", "searched", "seconds"))
+            done, unit = Done(*counted, divergences), told["unit"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise store.RunError(f"{run.path}: the commit tells no progress ({error!r})") from error
         if job.seeks:
             center = jax.tree.map(lambda leaf: leaf[0], carry.state.memory.center)
-            job = replace(job, setting=with_center(job.setting, center), searched=told["searched"])
-        divergences = tuple(
-            Divergence(chain, step, *map(float, rest)) for chain, step, *rest in told["divergences"]
-        )
-        done = Done(told["steps"], told["visits"], told["searched"], told["seconds"], divergences)
-        return Resumed(job, done, told["unit"], carry)
+            job = replace(job, setting=with_center(job.setting, center), searched=done.searched)
+        return Resumed(job, done, unit, carry)
 
     def draws(self, run: store.Run) -> Any:
         """The draws when they are asked for; None: none were kept."""

@@ -10,8 +10,8 @@ estimate adds h^2 V to it. `audit` measures V where the chain is and says what i
                     (the step size) included
 
 beside the same for plain minibatches at the same cost per step. Up to `theory.local.LARGEST`
-parameters, inflation comes from the local Gaussian model (`theory/predict.py`); for larger models it
-is the ratio at rest, its limit for small steps.
+parameters, inflation comes from the local Gaussian model (`theory/predict.py`); for larger models, and
+for sgnht, it is the ratio at rest, its limit for small steps.
 """
 
 from __future__ import annotations
@@ -174,6 +174,8 @@ def _audit(context: Context, state: State, center: Params) -> Audit:
         for name, leaf in named_leaves(center)
     )
     helps, verdict = judge(context, own, other, cost, plain.batch_size, options)
+    if context.integrator.name == "sgnht":
+        verdict += " That is at most: the thermostat takes up noise as it adapts."
     return Audit(
         estimator=context.estimator.name,
         helps=helps,

@@ -76,10 +76,13 @@ def measured(context: Context, state: State, center: Params) -> Finding:
         )
     point = jax.tree.map(lambda leaf: leaf[0], state.position)
     anchor = None
-    if estimator.name in ("practical", "svrg"):
-        anchor = jax.tree.map(lambda leaf: leaf[0], state.memory.anchor)
-    elif estimator.name == "control_variate":
-        anchor = estimator.center
+    held = {"practical": "anchor", "svrg": "anchor", "control_variate": "center"}
+    if estimator.name in held:
+        anchor = jax.tree.map(lambda leaf: leaf[0], getattr(state.memory, held[estimator.name]))
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(anchor)):
+            raise ValueError(
+                f"audit: the state's {held[estimator.name]} is not known yet: kernel.refresh it first."
+            )
     practical = estimator.name == "practical"
     found: Any = theory.noise(
         context.posterior,

@@ -98,7 +98,8 @@ def check(words: list[str]) -> int:
     choice = jobs.choose(config, problem, say)
     for note in choice.notes:
         print(note)
-    start = choice.start if choice.start is not None else problem.init
+    jobs.rehearse(config.seed, problem, choice)
+    start = problem.init if choice.start is None else choice.start
     settings = arguments(choice.settings, start)
     steps, burn_in, thin = (settings.pop(name) for name in ("num_steps", "burn_in", "thin"))
     short = {

@@ -41,6 +41,7 @@ def sample(words: list[str]) -> int:
         choice = jobs.choose(config, problem, say)
         for note in choice.notes:
             say(note)
+        jobs.rehearse(config.seed, problem, choice)
         job = jobs.save(out, config, ready, choice, command_of("sample", words))
     else:
         problem = job.problem(function)

@@ -42,6 +42,7 @@ class Trace(NamedTuple):
 
     def known(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
         """The average after a segment, over the segments that began after a fifth of the steps."""
+        point %= len(self.ends)
         starts = np.concatenate([[0], self.ends[:-1]])
         first = int(np.searchsorted(starts, self.ends[point] / 5))
         lengths = (self.ends - starts)[first : point + 1].astype(float)
@@ -49,6 +50,7 @@ class Trace(NamedTuple):
 
     def everything(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
         """The average over all steps so far."""
+        point %= len(self.ends)
         lengths = np.diff(self.ends[: point + 1], prepend=0).astype(float)
         return np.tensordot(lengths / lengths.sum(), self.averages[name][: point + 1], 1)
 

@@ -78,16 +78,3 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
         writer.writeheader()
         writer.writerows(rows)
     return path.name
-
-
-def aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, tuple[str, str]]) -> str:
-    """Rows as text: the method, then a column for each (key, format); blank where a row has no key."""
-    lines = [["", *columns]]
-    for row in rows:
-        cells = [format(row[key], form) if key in row else "" for key, form in columns.values()]
-        lines.append([row["method"], *cells])
-    first, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
-    return "\n".join(
-        "  ".join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, widths, strict=True))])
-        for name, *cells in lines
-    )

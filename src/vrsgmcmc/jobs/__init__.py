@@ -13,7 +13,7 @@ from vrsgmcmc.jobs.folder import Job, create, is_job, load, save, verify
 from vrsgmcmc.jobs.outcome import Findings, examine, write
 from vrsgmcmc.jobs.own import load_function
 from vrsgmcmc.jobs.problem import Problem, make
-from vrsgmcmc.jobs.running import run
+from vrsgmcmc.jobs.running import rehearse, run
 from vrsgmcmc.jobs.sampler import Choice, choose
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "load",
     "load_function",
     "make",
+    "rehearse",
     "run",
     "save",
     "verify",

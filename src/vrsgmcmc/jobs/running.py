@@ -7,8 +7,25 @@ from typing import Any
 from vrsgmcmc.driver import sample
 from vrsgmcmc.jobs.folder import Job, start_of
 from vrsgmcmc.jobs.problem import Problem
-from vrsgmcmc.jobs.sampler import arguments
+from vrsgmcmc.jobs.sampler import Choice, arguments
+from vrsgmcmc.prepare import prepare
 from vrsgmcmc.result import Result
+
+
+def rehearse(seed: int, problem: Problem, choice: Choice) -> None:
+    """Refuse settings that cannot be run, before there is a directory of them."""
+    start = problem.init if choice.start is None else choice.start
+    prepare(
+        key=seed,
+        posterior=problem.posterior,
+        data=problem.data,
+        init=start,
+        observables=None,
+        weights="step_size",
+        keep="draws",
+        held=False,
+        **arguments(choice.settings, start),
+    )
 
 
 def run(job: Job, problem: Problem, progress: bool | None = None, **changes: Any) -> Result:

@@ -30,6 +30,10 @@ PASSES, MOST_EVALUATIONS = 2000, 10**8  # the budget when none is given
 TRIED = np.geomspace(1.0, 1e-4, 8)  # step sizes of the search, times N
 TRIED_STEPS, TRIED_ROWS = 400, 512
 BATCH = 32
+NAMES = {
+    *("estimator", "integrator", "step_size", "batch_size", "num_steps", "order", "anchor_order"),
+    *("clip", "num_chains", "burn_in", "thin", "chain_method"),
+}  # of the settings in a record
 
 
 class Choice(NamedTuple):
@@ -194,6 +198,9 @@ def described(value: Any) -> dict[str, Any]:
 
 def arguments(settings: Mapping[str, Any], start: Any) -> dict[str, Any]:
     """The settings as `vr.sample` takes them. They may come from a file: names are looked up only."""
+    if set(settings) != NAMES:
+        odd = sorted(set(settings) ^ NAMES)
+        raise ValueError(f"these are not the settings of a run: {', '.join(odd)}.")
     found = dict(settings)
     for kind, table in (("estimator", ESTIMATORS), ("integrator", INTEGRATORS)):
         options = dict(found[kind])
@@ -202,5 +209,8 @@ def arguments(settings: Mapping[str, Any], start: Any) -> dict[str, Any]:
             raise ValueError(f"settings: unknown {kind} {name!r}.")
         if options.get("center") == "start":
             options["center"] = start
-        found[kind] = table[name](**options)
+        try:
+            found[kind] = table[name](**options)
+        except TypeError as error:
+            raise ValueError(f"these are not the settings of a run: {error}.") from error
     return found

@@ -58,7 +58,7 @@ def prepare(
     (train, _), (test, _) = datasets.split(place, place, test_fraction, seed)
     x = table.x[:, varies]
     parts, center, scale = (x[train], x[test]), 0.0, 1.0
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         if standardise:
             parts = datasets.standardise(*parts)
             if not classify and y[train].min() < y[train].max():
@@ -68,8 +68,8 @@ def prepare(
         wide = ~(np.abs(values) < LARGEST).all(0)
         if wide.any():
             raise ValueError(
-                f"column {names[int(wide.argmax())]!r} holds numbers that are too large to compute "
-                "with. Rescale it."
+                f"column {names[int(wide.argmax())]!r} holds numbers that are too large, or too near "
+                "to each other, to compute with. Rescale it."
             )
     return Prepared(
         (parts[0], y[train]),

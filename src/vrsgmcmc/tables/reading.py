@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import difflib
 import math
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,6 +21,10 @@ from vrsgmcmc import door
 ROWS_AT_ONCE = 4096
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 MISSING_TARGET = {"", "na", "n/a", "nan"}  # "none" can be a class
+UNREADABLE = (
+    *(ValueError, KeyError, EOFError, OSError, MemoryError, RuntimeError, TypeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)  # what NumPy and zipfile raise for a damaged file
 
 
 class Table(NamedTuple):
@@ -210,18 +216,8 @@ def choose(
 def npz_columns(path: Path, target: str, features: Sequence[str]) -> Columns:
     try:
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        door.check_memory(2 * size, f"{path}: unpacked it", "Take fewer rows or columns.")
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (
-        ValueError,
-        EOFError,
-        KeyError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-        OSError,
-    ) as error:
+            arrays = dict(members(archive))
+    except UNREADABLE as error:
         raise ValueError(f"{path} cannot be read: {load_problem(error)}") from error
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
@@ -241,10 +237,25 @@ def npz_columns(path: Path, target: str, features: Sequence[str]) -> Columns:
     return array_columns(path, columns, target, features)
 
 
+def members(archive: zipfile.ZipFile) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of an archive, read one by one in memory: nothing is unpacked to disk."""
+    size = sum(member.file_size for member in archive.infolist())
+    free = door.free_memory()
+    if free is not None and 2 * size > free:
+        raise ValueError(f"unpacked it needs {2 * size:,} bytes and {free:,} are free")
+    for member in archive.infolist():
+        with archive.open(member) as file:
+            yield (
+                member.filename.removesuffix(".npy"),
+                np.lib.format.read_array(file, allow_pickle=False),
+            )
+
+
 def npy_columns(path: Path, target: str, features: Sequence[str]) -> Columns:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except UNREADABLE as error:
         raise ValueError(f"{path} cannot be read: {load_problem(error)}") from error
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}; a table has two axes, rows and columns.")

@@ -1,5 +1,6 @@
 """Theory as code: the noise of estimators, bounds and regimes, exact laws, predictions of a run."""
 
+from vrsgmcmc.theory.averages import AverageError, mse
 from vrsgmcmc.theory.bounds import (
     bias_bound,
     improvement,
@@ -11,7 +12,7 @@ from vrsgmcmc.theory.bounds import (
     step_cost,
     svrg_bound,
 )
-from vrsgmcmc.theory.exact import Law, stationary
+from vrsgmcmc.theory.exact import Law, autocovariance, stationary
 from vrsgmcmc.theory.local import Local, local
 from vrsgmcmc.theory.noise import Noise, noise
 from vrsgmcmc.theory.predict import Forecast, forecast
@@ -30,11 +31,13 @@ from vrsgmcmc.theory.regimes import (
 )
 
 __all__ = [
+    "AverageError",
     "Forecast",
     "Law",
     "LinearGaussian",
     "Local",
     "Noise",
+    "autocovariance",
     "batch_size_as_printed",
     "best_bias_step_size",
     "best_step_size",
@@ -51,6 +54,7 @@ __all__ = [
     "minibatch_budget_bound",
     "minibatch_noise",
     "minibatch_regime",
+    "mse",
     "mse_bound",
     "noise",
     "practical_bound",

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 
 Array = np.ndarray
 
@@ -72,19 +73,38 @@ class RandomMap:
     common: Float[Array, "K K"]
 
     def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
-        squares = np.einsum("...ia,ia->...i", self.right @ moment, self.right)  # w_i^T M w_i
-        result = _congruence(self.mean, moment) + np.tensordot(squares, self.outer, axes=1)
+        result = self.expected(moment)
+        result[..., :, self._moved] = result @ np.swapaxes(self._rows, -1, -2)  # E[A] M E[A]^T
+        if len(self.right):
+            squares = np.einsum("...ia,ia->...i", self.right @ moment, self.right)  # w_i^T M w_i
+            result += np.tensordot(squares, self.outer, axes=1)
         for k, row in enumerate(self.common):
             for j, covariance in enumerate(row):
-                result = result + covariance * (self.sums[k] @ moment @ self.sums[j].T)
+                result += covariance * (self.sums[k] @ moment @ self.sums[j].T)
         return result
 
     def __call__(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
-        return self.linear(moment) + self.noise
+        result = self.linear(moment)
+        result += self.noise
+        return result
 
     def expected(self, columns: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
         """E[z' y^T] from the columns E[z y^T], for any y of the past."""
-        return _product(self.mean, columns)
+        shared = np.broadcast_shapes(self.mean.shape[:-2], columns.shape[:-2])
+        result = np.broadcast_to(columns, shared + columns.shape[-2:]).copy()
+        result[..., self._moved, :] = self._rows @ columns
+        return result
+
+    @cached_property
+    def _moved(self) -> Int[Array, " rows"]:
+        """The rows in which E[A] is not the identity: few, so products are made of them alone."""
+        size = self.mean.shape[-1]
+        differs = (self.mean != np.eye(size)).any(-1).reshape(-1, size).any(0)
+        return np.flatnonzero(differs)
+
+    @cached_property
+    def _rows(self) -> Float[Array, "*permutations rows D"]:
+        return self.mean[..., self._moved, :]
 
 
 @dataclass(frozen=True)
@@ -100,32 +120,6 @@ class Reshuffle:
 
 
 MomentMap: TypeAlias = RandomMap | Reshuffle
-
-
-def _moved(matrix: Float[Array, "*p D D"]) -> Bool[Array, " D"]:
-    """The rows in which the matrix is not the identity: few, so products are made of them alone."""
-    return (matrix != np.eye(matrix.shape[-1])).any(-1).reshape(-1, matrix.shape[-1]).any(0)
-
-
-def _product(
-    matrix: Float[Array, "*p D D"], columns: Float[Array, "*b D r"]
-) -> Float[Array, "*c D r"]:
-    """matrix @ columns."""
-    moved = _moved(matrix)
-    shared = np.broadcast_shapes(matrix.shape[:-2], columns.shape[:-2])
-    result = np.broadcast_to(columns, shared + columns.shape[-2:]).copy()
-    result[..., moved, :] = matrix[..., moved, :] @ columns
-    return result
-
-
-def _congruence(
-    matrix: Float[Array, "*p D D"], moment: Float[Array, "*b D D"]
-) -> Float[Array, "*c D D"]:
-    """matrix M matrix^T."""
-    moved = _moved(matrix)
-    result = _product(matrix, moment)
-    result[..., :, moved] = result @ np.swapaxes(matrix[..., moved, :], -1, -2)
-    return result
 
 
 def deterministic(mean: Float[Array, "*p D D"], noise: Float[Array, "D D"]) -> RandomMap:

@@ -1,7 +1,7 @@
 """Stochastic gradient MCMC on a linear-Gaussian problem as a cycle of random affine maps.
 
-The state is z = (x, p, anchor, old, history, table, 1, errors); blocks that a method does not need
-are empty. With r_i(x) = y_i - x_i . x and u_i = x_i / s2, a datum's gradient is u_i r_i(x), and
+The state is z = (x, p, anchor, old, history, table, sum, 1, errors); blocks that a method does not
+need are empty. With r_i(x) = y_i - x_i . x and u_i = x_i / s2, a datum's gradient is u_i r_i(x), and
 
     full, minibatch    g = prior(x)                       + sum_i c_i u_i r_i(x)
     control_variate    g = prior(x) + sum_i u_i r_i(c)    + sum_i c_i u_i (r_i(x) - r_i(c))
@@ -13,8 +13,7 @@ A refresh, every `period` steps and before the step, sets anchor = the mean of t
 positions and old = sum_i c_i u_i r_i(anchor). Written from these equations, not from the samplers.
 
 Positions are measured from the posterior mean: variances then are not differences of large numbers.
-A chain that sums has one more block, sum <- sum + x at the end of each step: the second moments of
-a sum over steps are second moments of z.
+Where sums are wanted, sum <- sum + x ends each step: the variance of a sum is a second moment of z.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from vrsgmcmc.theory.affine import MomentMap, RandomMap, deterministic
+from vrsgmcmc.theory.affine import MomentMap, deterministic
 from vrsgmcmc.theory.problems import LinearGaussian
 from vrsgmcmc.theory.schemes import Flow, Scheme, scheme
 from vrsgmcmc.theory.sweeps import ORDERS, Draws, Stream, stream
@@ -44,9 +43,7 @@ class Chain(NamedTuple):
     steps: list[list[MomentMap]]
     opening: list[list[MomentMap]]  # the first steps of a run, where they differ from the cycle's
     select: Select
-    carried: Float[
-        Array, "C D"
-    ]  # all else than `sum` that a cycle reads before renewing it; 1 is last
+    carried: Float[Array, "C D"]  # all but `sum` that a cycle reads before it renews it; 1 is last
 
     @property
     def maps(self) -> list[MomentMap]:
@@ -136,12 +133,13 @@ def chain(
     refreshes = _refreshes(problem, anchor, average, average, z) if anchored else Stream([], [])
     ending: list[MomentMap] = []
     if sums:
-        still = np.zeros_like(before.noise)
-        ending = [deterministic(np.eye(len(still)) + z["sum"].T @ z["x"], still)]
+        width = carried.shape[1]
+        added = np.eye(width) + z["sum"].T @ z["x"]
+        ending = [deterministic(added, np.zeros((width, width)))]
 
     def maps(step: int, steps: Stream, refreshes: Stream) -> list[MomentMap]:
         refresh = _visit(refreshes, step // period) if anchored and step % period == 0 else []
-        return [*refresh, before, *_visit(steps, step), *ending]
+        return [*refresh, *before, *_visit(steps, step), *ending]
 
     length = math.lcm(len(steps.maps), period * max(len(refreshes.maps), 1))
     cycle = [maps(step, steps, refreshes) for step in range(length)]
@@ -192,11 +190,13 @@ def centred(problem: LinearGaussian) -> tuple[LinearGaussian, Float[Array, " d"]
     return replace(problem, targets=problem.targets - problem.features @ origin), origin
 
 
-def _before(flow: Flow, z: Select) -> RandomMap:
+def _before(flow: Flow, z: Select) -> list[MomentMap]:
     """What a step does before its gradient: history takes the position in, then x and p flow."""
     mean, noise = _flowing(flow, z)
     older = np.concatenate([z["x"], z["history"]])[: len(z["history"])]
-    return deterministic(mean + z["history"].T @ (older - z["history"]), noise)
+    mean = mean + z["history"].T @ (older - z["history"])
+    still = np.array_equal(mean, np.eye(len(mean))) and not noise.any()
+    return [] if still else [deterministic(mean, noise)]
 
 
 def _steps(

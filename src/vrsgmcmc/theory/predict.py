@@ -80,6 +80,7 @@ def forecast(
         if filter is None:
             filter = response(integrator, steps, local.curvature)
         amplitude, distance, parts = filter.noise, np.zeros(filter.decay.shape[:-1]), []
+        totals = []
         for _ in range(ITERATIONS):
             parts, distance = errors(
                 local, estimator, filter, amplitude, batch_size, order, anchor_order
@@ -87,6 +88,7 @@ def forecast(
             amplitude = filter.noise + sum(
                 _variance(part.covariance)[..., None] * _filtered(filter, part) for part in parts
             )
+            totals.append(np.real(amplitude.sum((-1, -2))))
         covariance = _stationary(filter, parts)
         good = (
             filter.stable
@@ -94,6 +96,8 @@ def forecast(
             & np.isfinite(covariance).all((-1, -2))
         )
         good &= _variance(covariance).max(-1) < 1e6 / local.curvature.min()
+        before, last = np.diff(totals[-3:], axis=0)
+        good &= (last < before) | (last < 1e-6 * totals[-1])  # noise that feeds itself has no law
         U = local.directions
         variances = np.einsum("jk,hkl,jl->hj", U, covariance, U, optimize=True)
         variances = np.where(good[:, None], variances, np.inf)

@@ -1,0 +1,36 @@
+"""Figures: labels, densities, and files that do not depend on when they were made."""
+
+import numpy as np
+
+from vrsgmcmc import figures
+
+
+def test_labels_keep_their_order_and_their_distance():
+    np.testing.assert_allclose(figures.isotonic(np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0])),
+                               [1, 7 / 3, 7 / 3, 7 / 3, 4.5, 4.5])  # fmt: skip
+    x = np.array([1.0, 10.0])
+    lines = {f"line {k}": (x, np.array([0.0, 1 + 1e-6 * k])) for k in range(5)}
+    figure = figures.curves([figures.Panel("together", lines)], x_label="x")
+    heights = [text.xyann[1] for text in figure.axes[0].texts]
+    names = [text.get_text() for text in figure.axes[0].texts]
+    assert names == [f"line {k}" for k in range(5)]
+    assert np.diff(heights).min() > 0.07
+    assert min(heights) >= 0
+    assert max(heights) <= 1
+
+
+def test_a_smoothed_marginal_is_the_density():
+    x = np.linspace(-4, 4, 200)
+    draws = np.random.default_rng(0).normal(size=100_000)
+    expected = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(figures.density(draws, x), expected, atol=0.02)
+
+
+def test_the_same_figure_is_the_same_file(tmp_path):
+    lines = {"a": (np.array([1.0, 2.0]), np.array([1.0, 3.0]))}
+    for name in ("first", "second"):
+        figure = figures.curves([figures.Panel("title", lines, level=("b", 2.0))], x_label="x")
+        assert figures.save(figure, tmp_path / name) == [f"{name}.png", f"{name}.svg"]
+    for kind in ("png", "svg"):
+        first, second = (tmp_path / f"{name}.{kind}" for name in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes()
