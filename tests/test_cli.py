@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vrsgmcmc import cli
+from vrsgmcmc import cli, figures
 from vrsgmcmc.cli import COMMANDS
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, gaussian, pima, record
 from vrsgmcmc.reports import Report, Section, Table
@@ -410,6 +410,18 @@ def finished(shared, tmp_path):
     return tmp_path / "run"
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Reports without the time that their figures take."""
+
+    def save(figure, path):
+        for suffix in (".png", ".svg"):
+            path.with_name(path.name + suffix).write_text("<svg/>")
+        return [f"{path.name}.png", f"{path.name}.svg"]
+
+    monkeypatch.setattr(figures, "save", save)
+
+
 def test_a_run_is_a_directory_with_everything_in_it(finished):
     names = {file.name for file in finished.iterdir()}
     assert names == {"job.json", "data.safetensors", "chains", "figures", "findings.json",
@@ -454,7 +466,7 @@ def test_hostile_names_are_escaped_and_lead_nowhere(shared):
     assert str(Path.home()) not in record
 
 
-def test_a_finished_run_is_loaded_and_not_run_again(finished, shared, capsys, monkeypatch):
+def test_a_finished_run_is_loaded_and_not_run_again(finished, shared, undrawn, capsys, monkeypatch):
     monkeypatch.setattr("vrsgmcmc.driver.Run.go", lambda self: pytest.fail("ran again"))
     before = (finished / "chains" / "commit.json").read_bytes()
     words = ["sample", shared / "table.csv", *COMMAND, "--model", "logistic", "--num-steps", "600"]
@@ -591,7 +603,7 @@ def build(x, y):
 """
 
 
-def test_a_model_of_one_s_own_is_named_each_time(shared, tmp_path, capsys, monkeypatch):
+def test_a_model_of_one_s_own_is_named_each_time(shared, undrawn, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("my_model.py").write_text(OWN)
     words = ["sample", shared / "table.csv", *COMMAND, "--num-steps", "600", "--out", "run"]
@@ -600,7 +612,7 @@ def test_a_model_of_one_s_own_is_named_each_time(shared, tmp_path, capsys, monke
     assert "accuracy" in out
     assert "my_model" not in (Path("run") / "job.json").read_text().replace("--model my_model", "")
     Path("my_model.py").rename("moved.py")
-    for words in (["resume", "run"], ["report", "run"], ["audit", "run"]):
+    for words in (["resume", "run"], ["audit", "run"]):
         code, _, err = run(words, capsys)
         assert code == 2
         assert "Give it again: --model FILE.py:FUNCTION." in err
@@ -610,7 +622,7 @@ def test_a_model_of_one_s_own_is_named_each_time(shared, tmp_path, capsys, monke
     assert "is logistic. Leave --model out." in err
 
 
-def test_all_chains_diverged_is_code_3(shared, tmp_path, capsys):
+def test_all_chains_diverged_is_code_3(shared, undrawn, tmp_path, capsys):
     words = [
         "sample",
         shared / "table.csv",

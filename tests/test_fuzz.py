@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 from vrsgmcmc import cli, configs, jobs, tables
 
 SOURCE = Path(configs.__file__).parent
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ KEY = st.one_of(
 )
 
 
-@settings(FEW, max_examples=300)
+@settings(FEW, max_examples=200)
 @given(st.dictionaries(KEY, VALUE, max_size=6), st.booleans())
 def test_any_configuration(values, whole):
     base = {"data": "a.csv", "target": "y", "model": "logistic"} if whole else {}

@@ -108,10 +108,11 @@ def start_sum(job: Job) -> str:
 def fingerprint(job: Job) -> str:
     """The sha256 of one step's StableHLO, with the observables: traced, not compiled."""
     program = job.program
+    rows = program.size if job.setting.estimator.name == "full" else program.batch_size
     arguments = (
         setting_shapes(job),
         jax.ShapeDtypeStruct((2,), jnp.uint32),
-        jax.ShapeDtypeStruct((program.batch_size,), jnp.int32),
+        jax.ShapeDtypeStruct((rows,), jnp.int32),
         jax.ShapeDtypeStruct((), job.step_sizes.dtype),
         job.shapes,
     )

@@ -115,8 +115,8 @@ class Directory:
                 Divergence(chain, step, *map(float, rest))
                 for chain, step, *rest in told["divergences"]
             )
-            counted = (told[name] for name in ("steps", "visits", "searched", "seconds"))
-            done, unit = Done(*counted, divergences), told["unit"]
+            counted = {name: told[name] for name in ("steps", "visits", "searched", "seconds")}
+            done, unit = Done(**counted, divergences=divergences), told["unit"]
         except (KeyError, TypeError, ValueError) as error:
             raise store.RunError(f"{run.path}: the commit tells no progress ({error!r})") from error
         if job.seeks:

@@ -44,7 +44,7 @@ def run_parser(command: str, description: str) -> Parser:
             dest=name,
             metavar="|".join(configs.choices(name)) or name.split("_")[-1].upper(),
             nargs="+" if name == "features" else None,
-            action="append" if name != "features" else None,
+            action="append" if name != "features" else "store",
             help=help,
         )
     return parser

@@ -32,7 +32,7 @@ def reproduce(words: list[str]) -> int:
             hint = did_you_mean(name, EXPERIMENTS)
             raise ValueError(f"unknown experiment {name!r}.{hint} See vrsgmcmc reproduce --list.")
     names = list(dict.fromkeys(names))
-    settings = Settings(**{k: tuple(v) if k == "methods" else v for k, v in given.items()})
+    settings = Settings(**{**given, "methods": tuple(given.get("methods", ()))})
     folders = {name: folder_of(name, names, settings) for name in names}
     from vrsgmcmc.experiments.record import claim
 

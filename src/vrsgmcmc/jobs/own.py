@@ -51,7 +51,8 @@ def build(function: Callable, x: Any, y: Any) -> tuple[Posterior, Any, Callable 
             f"{path.name}: {function.__name__}(x, y) must return (posterior, init) or (posterior, "
             f"init, predict) with a vr.Posterior, got {type(made).__name__}."
         )
-    posterior, init, predict = (*made, None)[:3]
+    posterior, init, *more = made
+    predict = more[0] if more else None
     if predict is not None and not callable(predict):
         raise ValueError(f"{path.name}: predict must be a function of (params, x).")
     return posterior, init, predict

@@ -23,7 +23,7 @@ from vrsgmcmc.store.files import Folder, Journal, RunError, as_json, record
 from vrsgmcmc.store.reading import Run, newest
 
 LOCK = "run.lock"
-SECONDS_BETWEEN_COMMITS = 5.0
+SECONDS_BETWEEN_COMMITS = 10.0
 LEAST_RATIO = (
     50  # a commit is this much shorter than the time to the next one: at most 2 % of a run
 )
