@@ -248,6 +248,8 @@ FILES = {
     "syntax.py": "def build(x, y)\n    pass\n",
     "raises.py": "def build(x, y):\n    return 1 / 0\n",
     "number.py": "build = 5\n",
+    "starts.py": "import vrsgmcmc as vr\ndef build(x, y):\n    p = vr.models.logistic.posterior()\n"
+    "    return p, lambda key: undefined\n",
     "returns.py": "def build(x, y):\n    return x\n",
 }
 SAMPLE = ["sample", "good.csv", "--target", "outcome", "--features", "age", "dose"]
@@ -326,6 +328,7 @@ BAD = {
     "no Python file": ([*SAMPLE, "--model", "good.csv:build"], "write FILE.py:FUNCTION"),
     "a model that does not parse": ([*SAMPLE, "--model", "syntax.py:build"], "could not be loaded: line 1"),
     "a model that fails": ([*SAMPLE, "--model", "raises.py:build"], "line 2: ZeroDivisionError"),
+    "a start that fails": ([*SAMPLE, "--model", "starts.py:build"], "init(key) failed: line 4: NameError"),
     "a model that is a number": ([*SAMPLE, "--model", "number.py:build"], "has no function build"),
     "a model that returns data": ([*SAMPLE, "--model", "returns.py:build"], "must return (posterior, init)"),
     "out is not empty": ([*GIVEN, "--out", "."], "--out . is not empty and not a run: it holds"),

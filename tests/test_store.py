@@ -313,10 +313,11 @@ def test_a_resumed_run_is_the_unbroken_one(tmp_path, monkeypatch, small, count):
         {
             "estimator": vr.practical(9, 7, average=3),
             "init": lambda key: jax.random.normal(key, (D,)),
+            "step_size": lambda l: 0.01 / (1 + 0.01 * l),
+            "integrator": vr.psgld(),
         },
-        {"step_size": lambda l: 0.01 / (1 + 0.01 * l), "integrator": vr.psgld()},
     ],
-    ids=["sequential sghmc", "saga sgnht", "control_variate", "averaged anchor", "schedule psgld"],
+    ids=["sequential sghmc", "saga sgnht", "control_variate", "averaged anchor, schedule, psgld"],
 )
 def test_every_memory_is_resumed(tmp_path, monkeypatch, small, options):
     broken_run(tmp_path, monkeypatch, 3, **options)

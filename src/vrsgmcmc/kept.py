@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,23 @@ from vrsgmcmc.prepare import Job, with_center
 from vrsgmcmc.result import Divergence, Later, Result
 from vrsgmcmc.store import trees
 from vrsgmcmc.store.draws import file_names
+from vrsgmcmc.types import State
 
-if TYPE_CHECKING:
-    from vrsgmcmc.driver import Run
+
+class Going(Protocol):
+    """A run under way, as far as it is kept."""
+
+    job: Job
+    unit: int
+
+    @property
+    def over(self) -> bool: ...
+
+    def done(self) -> Done: ...
+
+    def carried(self) -> Carry: ...
+
+    def finish(self) -> tuple[State, tuple]: ...
 
 
 class Resumed(NamedTuple):
@@ -61,7 +75,7 @@ class Held:
     def wait(self, interrupted: Any, values: Any) -> None:
         """Whoever looks at the values waits for them."""
 
-    def commit(self, run: Run) -> None:
+    def commit(self, run: Going) -> None:
         """There is nothing to resume."""
 
     def draws(self, steps: int) -> Any:
@@ -180,7 +194,7 @@ class Kept:
     def wait(self, interrupted: Any, values: Any) -> None:
         interrupted.wait(values)
 
-    def commit(self, run: Run) -> None:
+    def commit(self, run: Going) -> None:
         done, (_, averages) = run.done(), run.finish()
         arrays = trees.named("carry", run.carried())
         for name, value in zip(file_names(self.job.names), averages, strict=True):

@@ -97,7 +97,7 @@ def measured(context: Context, state: State, center: Params) -> Finding:
         subsample=min(MOST_ROWS, size) if size > MOST_ROWS else None,
         key=0,
     )
-    which = {"control_variate": "svrg"}.get(estimator.name, estimator.name)
+    which = "svrg" if estimator.name == "control_variate" else str(estimator.name)
     counts = {name: leaf.size for name, leaf in named_leaves(center)}
     unit = strength(context)
 

@@ -81,7 +81,12 @@ def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None
         params = jax.tree.map(lambda leaf, i=number: jnp.asarray(leaf[i]), draws)
         likelihoods.append(np.asarray(_likelihoods(problem.posterior, params, (x, y)), np.float64))
         if problem.predict is not None:
-            predicted.append(np.asarray(_predict(problem.predict, params, x), np.float64))
+            try:
+                predicted.append(np.asarray(_predict(problem.predict, params, x), np.float64))
+            except Exception as error:  # it may be the user's
+                raise ValueError(
+                    f"predict(params, x) failed: {type(error).__name__}: {error}"
+                ) from error
     return np.stack(likelihoods), np.stack(predicted) if predicted else None
 
 

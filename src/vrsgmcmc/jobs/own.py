@@ -16,6 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+
+from vrsgmcmc.prepare import is_function
 from vrsgmcmc.types import Posterior
 
 
@@ -52,6 +55,11 @@ def build(function: Callable, x: Any, y: Any) -> tuple[Posterior, Any, Callable 
             f"init, predict) with a vr.Posterior, got {type(made).__name__}."
         )
     posterior, init, *more = made
+    if is_function(init):
+        try:
+            jax.eval_shape(init, jax.random.key(0))
+        except Exception as error:
+            raise ValueError(told(path, "init(key) failed", error)) from error
     predict = more[0] if more else None
     if predict is not None and not callable(predict):
         raise ValueError(f"{path.name}: predict must be a function of (params, x).")

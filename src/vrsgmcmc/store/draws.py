@@ -22,7 +22,7 @@ from zarr.storage import LocalStore, MemoryStore
 
 from vrsgmcmc.store.files import RunError
 
-CHUNK_BYTES = 2**23  # of one chunk of draws, all leaves and chains together
+CHUNK_BYTES = 2**22  # of one chunk of draws, all leaves and chains together
 CHECKSUM_BYTES = 4
 FOLDER = "draws.zarr"
 KINDS = ("float16", "float32", "float64")

@@ -24,9 +24,7 @@ from vrsgmcmc.store.reading import Run, newest
 
 LOCK = "run.lock"
 SECONDS_BETWEEN_COMMITS = 10.0
-LEAST_RATIO = (
-    50  # a commit is this much shorter than the time to the next one: at most 2 % of a run
-)
+LEAST_RATIO = 100  # of the time to the next commit and the time a commit takes: 1 % of a run
 
 logger = logging.getLogger("vrsgmcmc")
 

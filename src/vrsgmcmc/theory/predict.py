@@ -27,7 +27,7 @@ from jaxtyping import Float
 
 from vrsgmcmc.theory.local import Local
 from vrsgmcmc.theory.response import Response, products, response
-from vrsgmcmc.theory.spectrum import held, ordered
+from vrsgmcmc.theory.spectrum import geometric, held, independent, ordered
 
 Array = np.ndarray
 
@@ -131,46 +131,36 @@ def errors(
     anchor_order: str,
 ) -> tuple[list[Error], Float[Array, "h d"]]:
     """The errors of an estimator whose chain has these autocovariances, and the anchor's distance."""
-    name, size = estimator.name, local.size
-    decay = filter.decay
+    name, size, decay, C = estimator.name, local.size, filter.decay, local.spread.T
+    factor = scale(size, count, order)
     here = np.real(amplitude.sum(-1))  # Sigma
-
-    def of_differences(squares: Any, count: int) -> Any:
-        noise = scale(size, count, order) * squares @ local.spread.T
-        return noise[..., None] * np.eye(len(local.curvature))
-
-    def away(powers: Any) -> Any:
-        """2 (c(0) - c(k)), with E mu^k given."""
-        return 2 * np.real(np.sum(amplitude * (1 - powers), -1))
-
-    plain = local.covariance + of_differences(here, 1) / scale(size, 1, order)
     if name == "full":
         return [], np.zeros_like(here)
     if name == "minibatch":
-        noise = scale(size, count, order) * plain
+        noise = factor * (local.covariance + _diagonal(here @ C))
         return [Error(noise, lambda mu: ordered(order, size, count, mu))], np.zeros_like(here)
     if name == "control_variate":
-        noise = of_differences(here, count)
+        noise = factor * _diagonal(here @ C)
         return [Error(noise, lambda mu: ordered(order, size, count, mu))], here
     if name == "saga":
         one, either = _chances(size, count, order)
-        distance = away(one * decay / (1 - (1 - one) * decay))
+        distance = _away(amplitude, one * decay / (1 - (1 - one) * decay))
         apart = (1 - one / either) * distance  # c D
-        noise = of_differences(distance, count)
-        common = scale(size, count, order) * local.likelihood_curvature**2 * apart
-        noise += common[..., None] * np.eye(len(local.curvature))
-        return [Error(noise, lambda mu: ordered("", size, count, mu))], distance
+        noise = factor * _diagonal(distance @ C + local.likelihood_curvature**2 * apart)
+        return [Error(noise, independent)], distance
     period = estimator.every(size, count)
     first = decay if filter.ahead else np.ones_like(decay)  # x has moved when the gradient is taken
-    powers = np.sqrt(first) * (1 - decay**period) / (1 - decay) / period
-    distance = away(powers)
+    distance = _away(amplitude, np.sqrt(first) * (1 - decay**period) / (1 - decay) / period)
     difference = Error(
-        of_differences(distance, count), lambda mu: ordered(order, size, count, mu, period)
+        factor * _diagonal(distance @ C), lambda mu: ordered(order, size, count, mu, period)
     )
     if name == "svrg":
         return [difference], distance
-    old = scale(size, estimator.anchor_size, anchor_order) * plain
-    anchor = Error(old, lambda mu: held(anchor_order, size, estimator.anchor_size, period, mu))
+    old = scale(size, estimator.anchor_size, anchor_order)
+    anchor = Error(
+        old * (local.covariance + _diagonal(here @ C)),
+        lambda mu: held(anchor_order, size, estimator.anchor_size, period, mu),
+    )
     return [anchor, difference], distance
 
 
@@ -189,6 +179,15 @@ def _chances(size: int, count: int, order: str) -> tuple[float, float]:
 
 def _temperature(integrator: Any) -> float:
     return float(getattr(integrator, "temperature", 1.0)) or 1.0
+
+
+def _away(amplitude: Any, powers: Any) -> Any:
+    """The mean square of x_{l+k} - x_l, 2 (c(0) - c(k)), with E mu^k given."""
+    return 2 * np.real(np.sum(amplitude * (1 - powers), -1))
+
+
+def _diagonal(values: Any) -> Any:
+    return values[..., None] * np.eye(values.shape[-1])
 
 
 def _variance(matrix: Any) -> Any:
@@ -234,19 +233,16 @@ def _score(
     weight = local.directions**2
     wanted = local.variances
 
-    def total(mu):  # mu + ... + mu^L
-        near = np.abs(1 - mu) * L < 1e-6
-        return np.where(near, L, mu * (1 - mu**L) / np.where(near, 1, 1 - mu))
-
     pairs = products(decay)
-    shape = L - total(decay)[..., :, None] - total(decay)[..., None, :] + total(pairs)
+    once, twice = (mu * geometric(L, mu) for mu in (decay, pairs))  # mu + ... + mu^L
+    shape = L - once[..., :, None] - once[..., None, :] + twice
     shape = shape / ((1 - decay)[..., :, None] * (1 - decay)[..., None, :])
     kicks = filter.kick[..., :, None] * filter.kick[..., None, :]
     source = filter.source + _variance(quiet)[..., None, None] * kicks
     mean = np.real(np.sum(source * shape, (-1, -2))) / L**2 @ weight.T
 
     settled = filter.source / (1 - pairs)
-    part = np.real(np.sum(settled * (1 - total(pairs) / L), (-1, -2)) / settled.sum((-1, -2)))
+    part = np.real(np.sum(settled * (1 - twice / L), (-1, -2)) / settled.sum((-1, -2)))
     expected = variances * ((amplitude.real.sum(-1) * part) @ weight.T)
     expected = expected / (amplitude.real.sum(-1) @ weight.T) - mean / num_chains
 

@@ -46,16 +46,16 @@ def ordered(order: str, size: int, count: int, mu: Modes, memory: float | int = 
     if order == "shuffled":
         return -cancelled
     back = max(0.0, 1 - blocks / memory) * (1 + rho) / (2 * blocks)
-    return back * _geometric(blocks, mu**2) - cancelled
+    return back * geometric(blocks, mu**2) - cancelled
 
 
 def held(order: str, size: int, count: int, period: int, mu: Modes) -> Modes:
     """f of the error of an anchor of `count` out of `size` data, held for `period` steps."""
     later = ordered(order, size, count, mu**period)
-    return _triangle(period, mu) + _geometric(period, mu) ** 2 / period * later
+    return _triangle(period, mu) + geometric(period, mu) ** 2 / period * later
 
 
-def _geometric(count: int, mu: Modes) -> Modes:
+def geometric(count: int, mu: Modes) -> Modes:
     """1 + mu + ... + mu^(count-1)."""
     near = np.abs(1 - mu) * count < 1e-5
     series = count * (1 - (count - 1) / 2 * (1 - mu))
@@ -67,4 +67,4 @@ def _triangle(length: int, mu: Modes) -> Modes:
     near = np.abs(1 - mu) * length < 1e-4
     rest = np.where(near, 1.0, 1 - mu)
     series = (length - 1) / 2 * (1 - (length - 2) / 3 * (1 - mu))
-    return np.where(near, series, (1 - _geometric(length, mu) / length) / rest)
+    return np.where(near, series, (1 - geometric(length, mu) / length) / rest)
