@@ -55,9 +55,13 @@ class Trace(NamedTuple):
         return np.tensordot(lengths / lengths.sum(), self.averages[name][: point + 1], 1)
 
 
-def cuts(steps: int, points: int, least: int = 1) -> Int[np.ndarray, " points"]:
-    """Where to cut a run: evenly on a logarithmic axis."""
-    return np.unique(np.geomspace(min(least, steps), steps, points).round().astype(int))
+def cuts(
+    steps: int, points: int, *, least: int = 1, multiple: int = 1
+) -> Int[np.ndarray, " points"]:
+    """Where to cut a run: evenly on a logarithmic axis, at multiples of a number of steps."""
+    units = max(1, steps // multiple)
+    first = np.clip(least // multiple, 1, units)
+    return multiple * np.unique(np.geomspace(first, units, points).round().astype(int))
 
 
 def follow(
@@ -80,7 +84,8 @@ def follow(
         "keep": "averages",
         "progress": False,
     }
-    sample(key, task.posterior, task.data, task.init, num_steps=1, **options)  # compiles
+    fewest = max(getattr(each, "every", 1) for each in task.observables.values())
+    sample(key, task.posterior, task.data, task.init, num_steps=fewest, **options)  # compiles
     state, before, diverged = task.init, 0, np.zeros(len(step_sizes), bool)
     seconds, averages = [], []
     for end in ends:

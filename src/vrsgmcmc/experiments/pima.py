@@ -33,6 +33,7 @@ from vrsgmcmc.folds import observable
 from vrsgmcmc.reports import Claim, Report, Section, Table
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
+EVERY = 10  # steps between two predictions
 QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
 PAPER, SHUFFLED = "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 100, shuffled anchors"
@@ -119,7 +120,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
             "mean": identity,
             "square": square,
             **{
-                name: observable(models.logistic.predict, data=x, every=10)
+                name: observable(models.logistic.predict, data=x, every=EVERY)
                 for name, (x, _) in (("validation", problem.validation), ("test", problem.test))
             },
         },
@@ -127,7 +128,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
 
     def curves(method: Method, steps: Any, stage: int) -> Curves:
         total = method.affordable(task.size, size.passes)
-        ends = cuts(total, size.points, least=max(10, total // 100))
+        ends = cuts(total, size.points, least=total // 100, multiple=EVERY)
         key = jax.random.fold_in(jax.random.key(0), stage)
         trace = follow(key, task, method, np.asarray(steps) / task.size, ends)
         points = range(len(ends))

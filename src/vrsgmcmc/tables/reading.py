@@ -113,9 +113,12 @@ def csv_columns(path: Path, target: str, features: Sequence[str]) -> Columns:
             names, places, at = choose(path, header, target, features)
             values, labels, rows = [], [], []
             for block in blocks(path, lines, len(header)):
-                numbers = [block_numbers(path, block, place, header[place]) for place in places]
+                columns = list(zip(*(cells for _, cells in block), strict=True))
+                numbers = [
+                    block_numbers(path, header[place], columns[place], block) for place in places
+                ]
                 values.append(np.array(numbers, np.float64).reshape(len(places), len(block)).T)
-                labels += [cells[at].strip() for _, cells in block]
+                labels += [cell.strip() for cell in columns[at]]
                 rows += [line for line, _ in block]
     except UnicodeDecodeError as error:
         raise ValueError(
@@ -141,16 +144,21 @@ def blocks(path: Path, lines: Any, width: int) -> Iterator[list[tuple[int, list[
 
 
 def block_numbers(
-    path: Path, block: list[tuple[int, list[str]]], place: int, name: str
+    path: Path, name: str, column: tuple[str, ...], block: list[tuple[int, list[str]]]
 ) -> list[float]:
     """A column of a block as numbers, NaN where a cell is empty."""
+    try:
+        if "_" not in "".join(column):
+            return list(map(float, column))
+    except ValueError:
+        pass  # some cell is empty, or no number
     found = []
-    for line, cells in block:
-        number = as_number(cells[place])
+    for cell, (line, _) in zip(column, block, strict=True):
+        number = as_number(cell)
         if number is None:
             raise ValueError(
-                f"{path}: line {line}, column {name!r}: {cells[place][:40]!r} is not a number. Encode "
-                "it as numbers, or choose other columns with --features."
+                f"{path}: line {line}, column {name!r}: {cell[:40]!r} is not a number. Encode it as "
+                "numbers, or choose other columns with --features."
             )
         found.append(number)
     return found
