@@ -104,7 +104,7 @@ def make_linear():
     return Target(posterior, (features, targets), mean, np.diagonal(covariance), problem)
 
 
-def make_pima(draws=40_000):
+def make_pima(draws=20_000):
     """Means and variances by importance sampling around the mode, in NumPy."""
     x, y = vr.datasets.pima()
     x = vr.datasets.with_intercept(vr.datasets.standardise(x)[0])
@@ -223,7 +223,7 @@ def test_linear_predictions(linear, estimator, name):
 
 
 def test_gaussian_run(gaussian, gaussian_result):
-    compare(gaussian, gaussian_result, precise=0.02)
+    compare(gaussian, gaussian_result, precise=0.025)
 
 
 MEASURED = [  # estimator, integrator, h lambda_max or h sqrt(lambda_max), steps

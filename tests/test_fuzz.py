@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -235,7 +235,7 @@ def test_a_pickle_in_an_array_does_not_go_off(name, fed):
 
 
 @pytest.mark.slow
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(FEW, max_examples=12, phases=[Phase.generate])  # an example takes seconds
 @given(
     hnp.arrays(np.float64, (24, 2), elements=st.floats(-1e9, 1e9)),
     st.sampled_from([1e-6, 1e-2, 1e3]),

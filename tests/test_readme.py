@@ -108,6 +108,15 @@ def test_the_integrator_of_extending_is_exact_where_sgld_is_not(elsewhere, capsy
     assert vr.kernel(*kernel, size=100, batch_size=10).period == 10
 
 
+def test_the_run_directory_of_runs_is_read_back(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    *_, names = execute(ROOT / "docs" / "runs.md")
+    status, *_, problems = capsys.readouterr().out.splitlines()
+    assert (status, problems) == ("finished", "[]")
+    stored = names["run"].draws["posterior"]["x"].to_numpy()
+    np.testing.assert_array_equal(stored, names["result"].draws)
+
+
 def test_the_counts_of_conventions_hold(elsewhere):
     assert len(list(execute(ROOT / "docs" / "conventions.md"))) == 1
 
@@ -182,7 +191,7 @@ def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
         *("README.md", "choosing.md", "conventions.md", "extending.md"),
-        *("planning.md", "theory.md", "variance-reduction.md"),
+        *("planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]
 
 

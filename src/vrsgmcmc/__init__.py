@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vrsgmcmc import datasets, diagnostics, models, theory
+    from vrsgmcmc import datasets, diagnostics, models, store, theory
     from vrsgmcmc.audits import Audit, audit
     from vrsgmcmc.driver import sample
     from vrsgmcmc.estimators import (
@@ -45,7 +45,7 @@ HOMES = {
     "result": ("Result",),
     "types": ("Batch", "Info", "Posterior", "State"),
 }
-ROOMS = ("datasets", "diagnostics", "models", "theory")
+ROOMS = ("datasets", "diagnostics", "models", "store", "theory")
 
 __all__ = [
     "ESTIMATORS",
@@ -76,6 +76,7 @@ __all__ = [
     "sgld",
     "sgnht",
     "splitting",
+    "store",
     "svrg",
     "theory",
 ]

@@ -98,9 +98,9 @@ def audit(words: list[str]) -> int:
     add_model(parser)
     _, _, result = finished(parser.read(words))
 
-    from vrsgmcmc.audits import audit
+    from vrsgmcmc.jobs import audited
 
-    print(audit(result))
+    print(audited(result))
     return 0
 
 

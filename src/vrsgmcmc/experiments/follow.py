@@ -44,7 +44,7 @@ class Trace(NamedTuple):
         """The average after a segment, over the segments that began after a fifth of the steps."""
         point %= len(self.ends)
         starts = np.concatenate([[0], self.ends[:-1]])
-        first = int(np.searchsorted(starts, self.ends[point] / 5))
+        first = min(point, int(np.searchsorted(starts, self.ends[point] / 5)))
         lengths = (self.ends - starts)[first : point + 1].astype(float)
         return np.tensordot(lengths / lengths.sum(), self.averages[name][first : point + 1], 1)
 

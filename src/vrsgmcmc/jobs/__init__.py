@@ -10,7 +10,7 @@ Nothing in such a directory names code: a model of the user's own is given again
 """
 
 from vrsgmcmc.jobs.folder import Job, create, is_job, load, save, verify
-from vrsgmcmc.jobs.outcome import Findings, examine, write
+from vrsgmcmc.jobs.outcome import Findings, audited, examine, write
 from vrsgmcmc.jobs.own import load_function
 from vrsgmcmc.jobs.problem import Problem, make
 from vrsgmcmc.jobs.running import rehearse, run
@@ -21,6 +21,7 @@ __all__ = [
     "Findings",
     "Job",
     "Problem",
+    "audited",
     "choose",
     "create",
     "examine",

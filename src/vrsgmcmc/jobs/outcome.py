@@ -41,7 +41,7 @@ def examine(job: Job, problem: Problem, result: Result) -> Findings:
     """Look at a result; nothing is predicted when every chain left the finite numbers."""
     notes, found = [], None
     try:
-        found = audit(result)
+        found = audited(result)
     except ValueError as error:
         notes.append(f"There is no audit: {error}")
     if result.diverged.all():
@@ -58,6 +58,17 @@ def examine(job: Job, problem: Problem, result: Result) -> Findings:
     else:
         predictive, more, table = quantities(job, problem, predicted)
     return Findings({**scores, **more}, predictive, table, found, tuple(notes))
+
+
+def audited(result: Result) -> Audit:
+    """The audit of a run, where it has something to say."""
+    found = audit(result)
+    if not np.isfinite([found.inflation, found.plain_inflation, found.full_inflation]).all():
+        raise ValueError(
+            f"at step size {result.context.step_size:.3g} the predicted widths of the posterior are "
+            "not finite. Take a smaller step size."
+        )
+    return found
 
 
 def some_draws(result: Result, rows: int) -> Any:
