@@ -51,4 +51,6 @@ def test_k_independent_draws_are_worth_k():
 
 def test_the_negative_log_likelihood_of_labels():
     probability = np.array([[0.25, 0.8]])
-    np.testing.assert_allclose(binary_nll(probability, np.array([1, 0])), -np.log([0.25, 0.2]).mean())
+    np.testing.assert_allclose(
+        binary_nll(probability, np.array([1, 0])), -np.log([0.25, 0.2]).mean()
+    )
