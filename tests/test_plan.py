@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
+from vrsgmcmc import plans
+from vrsgmcmc.kernels import check_sizes
 from vrsgmcmc.plans import LARGEST, cheapest, parse_budget, trial
 from vrsgmcmc.plans.candidates import (
     FEWEST_STEPS,
@@ -21,6 +23,8 @@ from vrsgmcmc.plans.candidates import (
     affordable,
     costs,
     distinct,
+    estimators,
+    integrators,
     rank,
     total_cost,
 )
@@ -177,7 +181,7 @@ def test_parts_of_the_score(planned):
         order=plan["order"],
         num_steps=plan["num_steps"],
     )
-    assert plan.score == pytest.approx(float(there.score[0]), rel=0.3)  # it saw some of the data
+    assert plan.score == pytest.approx(float(there.score[0]), rel=0.5)  # it saw a part of the data
 
 
 def test_runners_up(planned):
@@ -283,7 +287,7 @@ def test_ranking():
     names = {(c.estimator.name, c.integrator.name) for c in ranking}
     every = ("full", "minibatch", "practical", "svrg", "saga", "control_variate")
     assert names == {(e, i) for e in every for i in ("sgld", "splitting")}
-    for each in ranking[:40]:
+    for each in ranking[:12]:
         assert total_cost(each, SIZE) <= 100 * SIZE
         assert each.num_steps >= FEWEST_STEPS
         there: Any = forecast(
@@ -302,31 +306,71 @@ def test_ranking():
     kinds = distinct(ranking)
     assert kinds[0] is best
     assert len({str(kind).split(",")[0].split("(")[0] for kind in kinds}) == 6
-    # more budget, less error; more chains for the same budget, no less
     assert rank(case, 200.0 * SIZE)[0].score < best.score
-    assert rank(make_case(1), 400.0 * SIZE)[0].score < 1.05 * best.score
     with pytest.raises(ValueError, match="does not allow 20 steps of any sampler"):
         rank(case, 50.0)
 
 
-def test_augmented_data_have_no_centre():
+def test_candidates():
+    """What no run can be made of is no candidate."""
     augmented = dataclasses.replace(POSTERIOR, augment=lambda key, item: item)
-    ranking = rank(make_case(posterior=augmented), 100.0 * SIZE)
-    assert "control_variate" not in {c.estimator.name for c in ranking}
+    for case, left_out in (
+        (make_case(), set()),
+        (make_case(posterior=augmented), {"control_variate"}),
+        (make_case(model=local_model()._replace(size=15)), {"minibatch", "svrg", "practical"}),
+    ):
+        made = list(estimators(case))
+        names = {estimator.name for estimator, *_ in made}
+        assert not names & left_out
+        assert "full" in names
+        size = case.model.size
+        for estimator, batch_size, _, _ in made:
+            check_sizes("plan", estimator, size, batch_size)
+    model = local_model()
+    for integrator, steps in integrators(model):
+        fastest = steps * (model.curvature.max() ** (1.0 if integrator.name == "sgld" else 0.5))
+        assert fastest.max() == pytest.approx(1.0)
 
 
-def test_cheapest():
-    case = make_case()
-    for target in (0.05, 0.005):
-        evaluations, ranking = cheapest(case, 1000, target, SIZE)
-        assert ranking[0].score <= target
-        allowance = (evaluations * 0.98 - 1000) / 4
-        assert total_cost(ranking[0], SIZE) <= allowance
-        assert rank(case, allowance / 2)[0].score > target
-    evaluations, _ = cheapest(case, 1000, 1e-6, SIZE, most=30_000.0)
-    assert evaluations == 30_000
-    with pytest.raises(ValueError, match="not reached within ten million passes; the best is C = "):
-        cheapest(case, 1000, 1e-12, SIZE)
+class Errors:
+    """In place of `rank`: the error as a function of the allowance, and who asked."""
+
+    def __init__(self, error):
+        self.error, self.asked = error, []
+
+    def __call__(self, case, allowance):
+        self.asked.append(allowance)
+        return [choice(vr.saga())._replace(score=self.error(allowance))]
+
+
+@pytest.mark.parametrize("scale", [600.0, 5e3, 1e5, 1e7])
+@pytest.mark.parametrize("power", [0.6, 1.0])
+def test_cheapest(monkeypatch, scale, power):
+    """The error falls from 1/4, at first slowly: the smallest budget is found in a few looks."""
+    asked = Errors(lambda allowance: 0.25 / (1 + (allowance / scale) ** 3) ** (power / 3))
+    monkeypatch.setattr(plans, "rank", asked)
+    evaluations, ranking = cheapest(make_case(), 1000, 0.01, SIZE)
+    wanted = scale * ((25 ** (3 / power)) - 1) ** (1 / 3)
+    allowance = (evaluations * 0.98 - 1000) / 4
+    assert ranking[0].score == asked.error(allowance) <= 0.01
+    assert wanted <= allowance <= 1.27 * wanted
+    assert len(asked.asked) < 16
+    # within a budget: that, or all of it
+    most = 0.9 * evaluations / 1.27
+    assert cheapest(make_case(), 1000, 0.01, SIZE, most=most)[0] == most
+    again, _ = cheapest(make_case(), 1000, 0.01, SIZE, most=3 * evaluations)
+    assert again < 1.3 * evaluations
+
+
+def test_cheapest_has_limits(monkeypatch):
+    monkeypatch.setattr(plans, "rank", Errors(lambda allowance: 0.004))
+    evaluations, _ = cheapest(make_case(), 1000, 0.01, SIZE)  # at once: the least that is looked at
+    assert evaluations == pytest.approx((1000 + 4 * 2 * SIZE) / 0.98)
+    asked = Errors(lambda allowance: 0.02)
+    monkeypatch.setattr(plans, "rank", asked)
+    with pytest.raises(ValueError, match=r"not reached within ten million passes.* C = 0\.02"):
+        cheapest(make_case(), 1000, 0.01, SIZE)
+    assert max(asked.asked) == 1e7 * SIZE
 
 
 class Trials:
@@ -430,9 +474,33 @@ def test_too_many_parameters():
         vr.plan(POSTERIOR, wide, jnp.zeros(LARGEST + 1), budget=1e6)
 
 
-def test_too_small_a_budget(planned):
-    with pytest.raises(ValueError, match=r"the plan alone took [0-9,]+ of 2,000 evaluations"):
+def test_too_small_a_budget(monkeypatch):
+    """The pilot, or the trial, leaves too little: at that moment it is said."""
+
+    def told(spent):
+        return lambda *arguments: (jnp.asarray(MEAN), local_model(), spent)
+
+    def tried(case, choice, evaluations, seed):
+        return choice, 2900, ""
+
+    monkeypatch.setattr(plans, "tried", tried)
+    monkeypatch.setattr(plans, "pilot", told(1700))
+    with pytest.raises(
+        ValueError, match=r"the plan alone took 1,700 of 2,000 evaluations\. Give a l"
+    ):
         vr.plan(POSTERIOR, DATA, START, budget=2000)
+    monkeypatch.setattr(plans, "pilot", told(1000))
+    with pytest.raises(
+        ValueError, match="planning took 3,900 evaluations and leaves fewer than 20"
+    ):
+        vr.plan(POSTERIOR, DATA, START, budget=4000)
+    # a trial that took more than its share shortens the run, and the prediction knows
+    short = vr.plan(POSTERIOR, DATA, START, budget=8000, num_chains=1)
+    assert short.pilot == 3900
+    assert total_cost(short.choice, SIZE) <= 8000 - 3900
+    assert total_cost(short.choice, SIZE) > 8000 - 3900 - 2 * SIZE
+    again = trial.expected(make_case(1), short.choice)
+    assert short.score == pytest.approx(float(again.score[0]))
 
 
 # -------------------------------------------------------------------------- whole plans, slow
@@ -512,7 +580,7 @@ def test_targets():
 
 @pytest.mark.slow
 def test_seconds():
-    with pytest.raises(ValueError, match="planning alone took .* s. Give more time"):
+    with pytest.raises(ValueError, match=r"planning alone took .* s\. Give more time"):
         vr.plan(POSTERIOR, DATA, START, budget="0.01 s")
     begun = time.monotonic()
     plan = vr.plan(POSTERIOR, DATA, START, budget=timedelta(seconds=120))

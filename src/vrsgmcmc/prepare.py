@@ -305,7 +305,7 @@ def start_positions(init: Any, words: Any, batched: bool) -> Params:
     """Where the chains start: leaves [chain, ...]."""
     count = words.shape[0]
     if not is_function(init):
-        return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), init)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), init)
     try:
         if batched:
             return door.as_params(jax.vmap(lambda w: init(chain.unlocked(w)))(words), "init(key)")

@@ -203,18 +203,27 @@ def cheapest(
     case: Case, spent: int, target: float, size: int, most: float = np.inf
 ) -> tuple[float, list[Choice]]:
     """The smallest budget, to a factor of 1.25, whose best candidate reaches the target."""
-    allowance = 2.0 * size
-    while True:
-        ranking = rank(case, allowance)
-        evaluations = (spent + case.num_chains * allowance) / (1 - TRIAL)
-        if ranking[0].score <= target or evaluations > most:
-            return min(evaluations, most), ranking
-        if allowance > 1e7 * size:
+    limit = min((most * (1 - TRIAL) - spent) / case.num_chains, 1e7 * size)
+    allowance = min(max(2.0 * size, 4 * FEWEST_STEPS * BATCH_SIZES[0]), limit)
+    short, enough, ranking = allowance / 1.25, np.inf, []
+    while enough > 1.26 * short:
+        found = rank(case, allowance)
+        score = found[0].score
+        if score <= target:
+            enough, ranking = allowance, found
+        elif allowance < limit:
+            short = allowance
+        elif most < np.inf:
+            return most, found
+        else:
             raise ValueError(
                 f"plan(target={target}): not reached within ten million passes; the best is "
-                f"C = {ranking[0].score:.3g}. Ask for less."
+                f"C = {score:.3g}. Ask for less."
             )
-        allowance *= 1.25 if ranking[0].score < 2 * target else 2
+        # errors fall like 1 / the budget at best, so this rarely goes too far
+        further = short * np.clip(0.8 * score / target, 1.25, 1000)
+        allowance = min(further, limit) if enough == np.inf else np.sqrt(short * enough)
+    return (spent + case.num_chains * enough) / (1 - TRIAL), ranking
 
 
 def parse_budget(budget: Any, size: int) -> tuple[float | None, float | None]:
@@ -224,7 +233,7 @@ def parse_budget(budget: Any, size: int) -> tuple[float | None, float | None]:
     if isinstance(budget, timedelta):
         return None, positive("plan", "budget", budget.total_seconds())
     if isinstance(budget, str):
-        match = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]+)\s*", budget)
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]+)\s*", budget)
         unit = match[2] if match else ""
         if match and unit in UNITS:
             return None, positive("plan", "budget", float(match[1]) * UNITS[unit])

@@ -7,7 +7,7 @@ Where they do not, the search goes on without them.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -34,7 +34,7 @@ def pilot(
         index = np.sort(np.random.default_rng(seed).choice(size, rows, replace=False))
         some = jax.tree.map(lambda leaf: leaf[index], data)
         searched = Posterior(
-            posterior.logprior, _weighed(posterior, size / rows), posterior.augment
+            posterior.logprior, _weighed(posterior.loglik, size / rows), posterior.augment
         )
     params, spent = find_mode(searched, some, params)
     model = local(posterior, data, params, rows=rows, seed=seed)
@@ -75,6 +75,7 @@ def _gradient(posterior: Posterior, data: Data, params: Params) -> Params:
     return jax.tree.map(jnp.add, likelihood, prior_gradient(posterior, params))
 
 
-def _weighed(posterior: Posterior, weight: float) -> Any:
+@lru_cache(maxsize=8)  # the same function again compiles nothing
+def _weighed(loglik: Any, weight: float) -> Any:
     """The log-likelihood of a datum that stands for several."""
-    return lambda params, datum: weight * posterior.loglik(params, datum)
+    return lambda params, datum: weight * loglik(params, datum)
