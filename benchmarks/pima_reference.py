@@ -10,11 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import arviz_stats
-import jax
-
-jax.config.update("jax_enable_x64", True)
-
 import blackjax
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
@@ -30,6 +27,7 @@ FILES = (
 
 
 def main():
+    jax.config.update("jax_enable_x64", True)
     problem = pima.prepare()
     data = jax.tree.map(jnp.asarray, (problem.train[0].astype(float), problem.train[1]))
     posterior = vr.models.logistic.posterior()
