@@ -290,7 +290,8 @@ def test_measured_table(request, target, estimator, sgld, kinetic, name):
     for a in sgld if name == "sgld" else kinetic:
         rate = a if name == "sgld" else a / 4 * math.sqrt(target.least / target.largest)
         rate *= target.least / target.largest if name == "sgld" else 1
-        num_steps = int(np.clip(90 / rate, 1500, 30_000))
+        # the variance of the mean over d variances, relative: 2 / (rate num_steps 256 d) or so
+        num_steps = int(np.clip(250 / (rate * target.mean.size), 1500, 60_000))
         result = target.run(
             estimator, name, a, num_steps=num_steps, num_chains=256, burn_in=num_steps // 6
         )
@@ -379,6 +380,20 @@ def test_runs_that_reduce_nothing(gaussian, gaussian_result):
     assert full.inflation == pytest.approx(1 / (1 - 0.3 / 2) - 1, rel=1e-9)
     assert full.full_inflation == full.inflation
     assert full.cost == 1000
+
+
+def test_unstable_steps(gaussian, gaussian_result, tmp_path):
+    """h (N+1) = 2 is the limit of stability, of all that is compared here."""
+    found = audit_state(gaussian, gaussian_result.state, "svrg", "sgld", 2.5)
+    assert not found.helps
+    assert found.inflation == found.plain_inflation == found.full_inflation == np.inf
+    told = "no gain: with svrg variances grow without limit at this step size; change to half the"
+    assert found.verdict.startswith(told)
+    figure = found.plot(tmp_path / "audit.png")
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["svrg: no limit", "minibatches of 30: no limit", "full gradient: no limit"]
+    far = audit_state(gaussian, gaussian_result.state, "svrg", "sgld", 25.0)
+    assert far.verdict.endswith("at this step size; take a smaller one.")
 
 
 def test_audit_of_a_result(gaussian, gaussian_result):

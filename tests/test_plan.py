@@ -588,22 +588,24 @@ def test_seconds():
     assert took < 120
     result = vr.sample(1, POSTERIOR, DATA, plan.init, **plan, keep="averages", progress=False)
     assert result.evaluations + plan.pilot == pytest.approx(plan.budget, rel=0.01)
-    assert 0.2 * (120 - took) < result.seconds < 2 * (120 - took)
+    # a datum of the full gradient costs less than one that is drawn, which is what was timed
+    assert 0.05 * (120 - took) < result.seconds < 2 * (120 - took)
 
 
 @pytest.mark.slow
 def test_a_misleading_mode():
-    """log p = -|x|^4 near a flat top: the Hessian at the mode is the prior's, far too small."""
+    """A flat top with steep sides: the curvature at the mode is far less than that around it."""
 
     def logprior(x):
         return -0.5e-2 * jnp.sum(x**2)
 
     def loglik(x, datum):
-        return -datum * jnp.sum((x / 0.2) ** 4)
+        return -datum * jnp.sum(x**2 / 2 + (x / 0.2) ** 4)
 
-    data = np.random.default_rng(0).uniform(0.5, 1.5, 300)
-    plan = vr.plan(vr.Posterior(logprior, loglik), data, jnp.full(2, 0.1), budget="300 passes")
-    result = vr.sample(
-        1, vr.Posterior(logprior, loglik), data, plan.init, **plan, keep="averages", progress=False
-    )
+    posterior, data = vr.Posterior(logprior, loglik), np.linspace(0.5, 1.5, 300)
+    plan = vr.plan(posterior, data, jnp.full(2, 0.1), budget="100 passes")
+    assert "a trial went further out than the model predicts" in plan.note
+    assert str(plan).endswith(plan.note)
+    result = vr.sample(1, posterior, data, plan.init, **plan, keep="averages", progress=False)
     assert not result.diverged.any()
+    assert result.evaluations + plan.pilot <= plan.budget

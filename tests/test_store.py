@@ -429,7 +429,7 @@ def shared(name, monkeypatch):
 def remove_shared():
     yield
     for path in SHARED.values():
-        shutil.rmtree(path.parent)
+        shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def test_another_prior_is_another_run(tmp_path, monkeypatch, small):
@@ -527,9 +527,12 @@ def test_a_second_writer_is_refused_at_once(tmp_path, monkeypatch, small):
 @pytest.fixture
 def as_nobody():
     """Rights do not bind root; a process that has them drops them for a while."""
+    root = os.geteuid() == 0
+    packages = Path(np.__file__).parents
+    if root and not all(folder.stat().st_mode & stat.S_IXOTH for folder in packages):
+        pytest.skip("nobody but root can read the installed packages")
     base = Path(tempfile.mkdtemp())
     base.chmod(0o755)
-    root = os.geteuid() == 0
 
     def drop():
         if root:

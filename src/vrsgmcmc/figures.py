@@ -213,8 +213,10 @@ def audit_figure(audit: Any, path: Any = None) -> Figure:
             "full gradient": (audit.full_inflation, GREY),
         }
         place = np.arange(len(bars))[::-1]
-        left.barh(place, [100 * v for v, _ in bars.values()], color=[c for _, c in bars.values()])
-        left.set_yticks(place, [plain(name) for name in bars])
+        widths = [100 * v if np.isfinite(v) else 0.0 for v, _ in bars.values()]
+        left.barh(place, widths, color=[c for _, c in bars.values()])
+        told = {True: "", False: ": no limit"}
+        left.set_yticks(place, [plain(n) + told[np.isfinite(v)] for n, (v, _) in bars.items()])
         left.set(title="posterior variances too wide by", xlabel="%")
         names = [plain(block.name, 24) for block in audit.blocks]
         rows = np.arange(len(names))[::-1]
@@ -227,7 +229,7 @@ def audit_figure(audit: Any, path: Any = None) -> Figure:
         right.axvline(1, color=GREY, linewidth=1)
         right.set_yticks(rows, names)
         right.set(title="gradient / injected noise, at rest")
-        right.legend(frameon=False)
+        right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
         figure.suptitle(fill(audit.verdict, 96).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
         if path is not None:
             figure.savefig(Path(path))

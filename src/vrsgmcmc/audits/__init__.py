@@ -182,7 +182,7 @@ def _audit(context: Context, state: State, center: Params) -> Audit:
         verdict=verdict,
         inflation=own.inflation,
         plain_inflation=other.inflation,
-        full_inflation=own.inflation - own.noise,
+        full_inflation=own.full,
         drift=own.drift,
         cost=cost,
         plain_batch_size=plain.batch_size,

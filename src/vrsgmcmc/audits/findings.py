@@ -27,11 +27,16 @@ class Finding(NamedTuple):
     """What one way to run does: by the model, or as measured at a state."""
 
     inflation: float
-    noise: float
+    full: float  # that of the full gradient
     drift: float
     blocks: dict[str, tuple[float, float, float]]  # ratio, at rest, inflation
     variances: Any
     evaluations: int
+
+    @property
+    def noise(self) -> float:
+        """Inflation due to gradient noise."""
+        return self.inflation - self.full if np.isfinite(self.inflation) else np.inf
 
 
 def predicted(model: Local, context: Context, center: Params) -> Finding:
@@ -54,10 +59,9 @@ def predicted(model: Local, context: Context, center: Params) -> Finding:
         blocks[name] = tuple(float(v[part].mean()) for v in (ratio, at_rest, inflation))
         variances.append(there.variances[0, part].reshape(leaf.shape))
         start += leaf.size
-    total = float(inflation.mean())
     return Finding(
-        inflation=total,
-        noise=total - float(quiet.inflation[0].mean()),
+        inflation=float(inflation.mean()),
+        full=float(quiet.inflation[0].mean()),
         drift=float(there.drift[0]),
         blocks=blocks,
         variances=jax.tree.unflatten(jax.tree.structure(center), variances),
@@ -111,7 +115,7 @@ def measured(context: Context, state: State, center: Params) -> Finding:
     total = ratios(found, sum(counts.values()))[1]
     drift = 0.0 if anchor is None else found.S2.difference / found.S2.alpha
     rows = min(MOST_ROWS, size)
-    return Finding(total, total, drift, blocks, None, rows * (4 if anchor is not None else 2))
+    return Finding(total, 0.0, drift, blocks, None, rows * (4 if anchor is not None else 2))
 
 
 def strength(context: Context) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -55,13 +56,17 @@ def judge(
     name = context.estimator.name
     best = min(options, key=lambda option: option.noise * option.cost)
     worth = best.noise * best.cost < 0.67 * own.noise * cost and own.noise > QUIET
+    change = f"change to {best.change} ({best.inflation:.1%} at {best.cost:.3g} gradients a step)"
     advice = "keep it"
     if worth:
-        advice = (
-            f"change to {best.change} ({best.inflation:.1%} at {best.cost:.3g} gradients a step)"
-        )
+        advice = change
     elif own.inflation > 0.2:
         advice = f"take a smaller step size: {own.inflation:.0%} is a lot"
+    if not math.isfinite(own.inflation):
+        return False, (
+            f"no gain: with {name} variances grow without limit at this step size; "
+            f"{change if worth else 'take a smaller one'}."
+        )
     if name == "full":
         return False, (
             f"no gain: the full gradient has no noise to reduce; its step size alone makes posterior "
@@ -79,7 +84,8 @@ def judge(
             f"{other.noise:.2%} with plain minibatches of {plain} at the same cost); take a larger "
             "step size or plain minibatches."
         )
+    theirs = f"{other.inflation:.1%}" if math.isfinite(other.inflation) else "without limit"
     return helps, (
         f"{'gain' if helps else 'no gain'}: {name} makes posterior variances {own.inflation:.1%} too "
-        f"wide, plain minibatches of {plain} at the same cost {other.inflation:.1%}; {advice}."
+        f"wide, plain minibatches of {plain} at the same cost {theirs}; {advice}."
     )
