@@ -429,7 +429,8 @@ def shared(name, monkeypatch):
 def remove_shared():
     yield
     for path in SHARED.values():
-        shutil.rmtree(path.parent, ignore_errors=True)
+        shutil.rmtree(path.parent)
+    SHARED.clear()  # a worker may come back to this module
 
 
 def test_another_prior_is_another_run(tmp_path, monkeypatch, small):
