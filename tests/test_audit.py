@@ -260,8 +260,8 @@ def compare(target, result, precise=0.01):
 
 
 TABLE = [  # h lambda_max (sgld) and h sqrt(lambda_max) (BAOAB) that keep the inflation below 1
-    ("gaussian", "minibatch", (0.005, 0.015), (0.003, 0.03)),
-    ("gaussian", "practical", (0.005, 0.015), (0.003, 0.03)),
+    ("gaussian", "minibatch", (0.005, 0.015), (0.01, 0.03)),
+    ("gaussian", "practical", (0.005, 0.015), (0.01, 0.03)),
     ("gaussian", "practical, shuffled anchors", (0.01, 0.03), (0.03, 0.06)),
     ("gaussian", "svrg", (0.1, 0.5), (0.1, 0.5)),
     ("gaussian", "saga", (0.05, 0.2), (0.1, 0.3)),

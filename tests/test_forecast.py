@@ -282,6 +282,27 @@ def test_linear_regression(problem, estimator, name):
         np.testing.assert_allclose(found, exact, rtol=0.07, atol=0.003)
 
 
+def test_a_centre_off_the_mode():
+    """Its noise is that of the distance: twice a standard deviation makes it five times as much."""
+    problem = REGRESSIONS["three"]
+    model = linear_model(problem)
+    mean, covariance = problem.posterior()
+    h = 0.1 / model.curvature.max()
+    found, exact = [], []
+    for away in (0.0, 2.0, -4.0):
+        centre = mean + away * np.sqrt(np.diagonal(covariance))
+        method = vr.control_variate(jnp.asarray(centre))
+        law = stationary(problem, method, vr.sgld(), step_size=h, batch_size=10)
+        there = forecast(model, method, vr.sgld(), [h], batch_size=10)
+        exact.append(np.diagonal(law.covariance) / model.variances - 1)
+        found.append(there.inflation[0])
+        assert there.drift[0] > 0
+    np.testing.assert_allclose(found[0], exact[0], rtol=0.07)
+    # what two directions of the offset have in common is left out
+    np.testing.assert_allclose(np.mean(found, -1), np.mean(exact, -1), rtol=0.15)
+    assert np.mean(exact[1]) > 1.5 * np.mean(exact[0])
+
+
 def test_saga_on_linear_regression():
     problem = well_posed(np.array([1.0, 0.6]), size=40, seed=2)
     model = linear_model(problem)

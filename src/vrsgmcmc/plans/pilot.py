@@ -46,7 +46,7 @@ def pilot(
             params, more = find_mode(posterior, data, params)
             model = local(posterior, data, params, rows=rows, seed=seed)
             spent += more + model.evaluations
-    return params, model, spent
+    return params, model._replace(center=np.asarray(ravel_pytree(params)[0], float)), spent
 
 
 def newton(

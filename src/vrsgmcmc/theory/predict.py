@@ -9,7 +9,7 @@ filter (`response.py`) driven by its injected noise and by the error of the grad
     svrg               the second alone
     saga               V = N (N-n)/n (C + c h^2) D, D that to where a row was last seen; two rows were
                            seen at different times, 2 c D apart, c about 1/2, h the mean of H_i
-    control_variate    V = N (N-n)/n C Sigma, the centre being the mode
+    control_variate    V = N (N-n)/n C (Sigma + D), D the square of the centre's distance to the mode
 
 Sigma and D depend on V again, so they are iterated. The score of a run of L steps from the mode is
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from vrsgmcmc.theory.local import Local
@@ -140,8 +141,9 @@ def errors(
         noise = factor * (local.covariance + _diagonal(here @ C))
         return [Error(noise, lambda mu: ordered(order, size, count, mu))], np.zeros_like(here)
     if name == "control_variate":
-        noise = factor * _diagonal(here @ C)
-        return [Error(noise, lambda mu: ordered(order, size, count, mu))], here
+        distance = here + _offset(local, estimator.center) ** 2
+        noise = factor * _diagonal(distance @ C)
+        return [Error(noise, lambda mu: ordered(order, size, count, mu))], distance
     if name == "saga":
         one, either = _chances(size, count, order)
         distance = _away(amplitude, one * decay / (1 - (1 - one) * decay))
@@ -167,6 +169,13 @@ def errors(
 def scale(size: int, count: int, order: str) -> float:
     """N (N-n)/n, or N (N-1)/n where a datum may come twice."""
     return size * (size - (1 if order == "with_replacement" else count)) / count
+
+
+def _offset(local: Local, center: Any) -> Any:
+    """Where a centre is, seen from the mode; None is the mode."""
+    if center is None:
+        return np.zeros_like(local.center)
+    return (np.asarray(ravel_pytree(center)[0], float) - local.center) @ local.directions
 
 
 def _chances(size: int, count: int, order: str) -> tuple[float, float]:
