@@ -5,6 +5,7 @@ float64, no rank promotion, no key used twice, annotations checked at run time, 
 """
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,9 @@ import hypothesis
 import jax
 import jaxtyping
 import pytest
+
+# A shell ignores Ctrl-C for what it starts in the background, and so would every test of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_enable_x64", True)
