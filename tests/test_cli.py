@@ -123,7 +123,7 @@ def found(monkeypatch):
     report = Report("Title", "Lead.", [Section("Part", table=Table(("a",), [(1,)]))])
     outcome = Outcome(report, {"curves": [{"x": 1, "y": 2.5}]}, {"seeds": {"shown": 2}}, "a table")
     seen = []
-    monkeypatch.setattr(pima, "run", lambda settings, say: seen.append(settings) or outcome)
+    monkeypatch.setattr(pima, "run", lambda settings, _: seen.append(settings) or outcome)
     return seen
 
 
@@ -184,15 +184,15 @@ def test_a_record_that_is_not_ours_does_not_open_a_folder(content, tmp_path, cap
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_an_experiment_and_nothing_is_written(
+def test_a_signal_ends_an_experiment_which_the_same_command_begins_again(
     number, code, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(pima, "run", lambda *_: signal.raise_signal(number))
     before = signal.getsignal(signal.SIGTERM)
     found, _, err = run(["reproduce", "pima", "--out", tmp_path / "report"], capsys)
     assert (found, err.splitlines()[0]) == (code, "vrsgmcmc: interrupted.")
-    assert "Run the same command again." in err
-    assert list((tmp_path / "report").iterdir()) == []
+    assert f"The same command starts it again: vrsgmcmc reproduce pima --out {tmp_path}" in err
+    assert [file.name for file in (tmp_path / "report").iterdir()] == ["run.json"]
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -80,6 +80,16 @@ def test_arviz_tree(result):
         np.testing.assert_array_equal(row, np.arange(BURN_IN + THIN, STEPS + 1, THIN))
 
 
+def test_any_name_of_a_parameter_has_a_variable(result):
+    """xarray keeps "/" for groups; chain and draw are its dimensions."""
+    one = result.draws["bias"]
+    named = replace(result, draws={"a/b": one, "a_b": one + 1, "chain": one + 2, "draw": one + 3})
+    posterior = named.to_arviz()["posterior"]
+    assert list(posterior.data_vars) == ["a_b", "a_b_2", "chain_2", "draw_2"]
+    np.testing.assert_array_equal(posterior["a_b_2"], one + 1)
+    assert list(named.summary(kind="stats").index) == ["a_b", "a_b_2", "chain_2", "draw_2"]
+
+
 def test_attributes_tell_settings_cost_and_versions(result):
     attributes = result.to_arviz().attrs
     for name, text in {

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, PyTree
 
-from vrsgmcmc.tree import named_leaves
+from vrsgmcmc.tree import distinct, named_leaves
 from vrsgmcmc.types import Data, Estimator, Integrator, Posterior, State
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ class Result:
                 "every chain became non-finite, so there is nothing to summarise. "
                 + str(self.divergences[0])
             )
-        posterior = {name: np.asarray(leaf)[alive] for name, leaf in named_leaves(self.draws)}
+        names, leaves = zip(*named_leaves(self.draws), strict=True)
+        names = distinct([name.replace("/", "_") for name in names], ("chain", "draw"))
+        posterior = {n: np.asarray(leaf)[alive] for n, leaf in zip(names, leaves, strict=True)}
         step = np.broadcast_to(self.draw_steps, (alive.size, self.draw_steps.size))
         tree = from_dict(
             {"posterior": posterior, "sample_stats": {"step": step}}, coords={"chain": alive}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -55,6 +56,19 @@ def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     keystr = jax.tree_util.keystr
     return [(keystr(path, simple=True, separator=".") or "x", leaf) for path, leaf in paths]
+
+
+def distinct(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, numbered where one is taken or comes again; capitals make no difference."""
+    used, found = {name.casefold() for name in taken}, []
+    for name in names:
+        unique, number = name, 1
+        while unique.casefold() in used:
+            number += 1
+            unique = f"{name}_{number}"
+        used.add(unique.casefold())
+        found.append(unique)
+    return found
 
 
 class Sum(NamedTuple):

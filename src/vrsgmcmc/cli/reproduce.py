@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -102,12 +100,14 @@ def folder_of(name: str, names: list[str], settings: Settings) -> Path:
 
 def one(name: str, settings: Settings, folder: Path, command: str) -> None:
     """Run one experiment and write everything about it."""
-    module = import_module(f"vrsgmcmc.experiments.{name}")
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    from vrsgmcmc.experiments.memory import Memory
+
+    module, memory = import_module(f"vrsgmcmc.experiments.{name}"), Memory(folder)
     try:
-        outcome = module.run(settings, say)
+        outcome = module.run(settings, memory)
     except (KeyboardInterrupt, SystemExit) as error:
-        error.add_note(f"Nothing was written to {folder}. Run the same command again.")
+        begun = "goes on where this one stopped" if memory.holds else "starts it again"
+        error.add_note(f"The same command {begun}: {command}")
         raise
 
     from vrsgmcmc import reports
@@ -118,5 +118,6 @@ def one(name: str, settings: Settings, folder: Path, command: str) -> None:
     save_record(folder, name, command, settings, outcome.record)
     report = outcome.report._replace(facts={**facts(command), **outcome.report.facts})
     reports.write(report, folder)
+    memory.forget()
     print(outcome.text)
     print(f"\nThe report is {folder / 'report.html'}")

@@ -8,14 +8,21 @@ segment is the average over those that began after the first fifth of its steps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from vrsgmcmc.driver import sample
+from vrsgmcmc.experiments.board import Board
+from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.identity import tree_sum
+from vrsgmcmc.result import Result
+from vrsgmcmc.store.trees import named, rebuilt
 from vrsgmcmc.types import Posterior
 
 
@@ -70,8 +77,15 @@ def follow(
     method: Method,
     step_sizes: Sequence[float] | np.ndarray,
     ends: Int[np.ndarray, " points"],
+    *,
+    board: Board | None = None,
+    memory: Memory | None = None,
 ) -> Trace:
-    """Run one chain for each step size and keep what it averages between the cuts."""
+    """Run one chain for each step size and keep what it averages between the cuts.
+
+    The board is told how far it is. With a memory that knows the beginning, it goes on from there.
+    """
+    memory = memory or Memory(None)
     options = {
         "estimator": method.estimator,
         "integrator": method.integrator,
@@ -84,22 +98,59 @@ def follow(
         "keep": "averages",
         "progress": False,
     }
-    fewest = max(getattr(each, "every", 1) for each in task.observables.values())
-    sample(key, task.posterior, task.data, task.init, num_steps=fewest, **options)  # compiles
-    state, before, diverged = task.init, 0, np.zeros(len(step_sizes), bool)
-    seconds, averages = [], []
-    for end in ends:
-        result = sample(
-            key, task.posterior, task.data, state, num_steps=int(end - before), **options
-        )
-        if result.interrupted:  # half a comparison is none
-            raise KeyboardInterrupt
-        state, before, diverged = result.state, end, diverged | result.diverged
-        seconds.append(result.seconds)
-        averages.append(result.averages)
+    description = describe(key, task, method, step_sizes, ends)
+    known = memory.load(description) or {}
+    done = len(known.get("seconds", ()))
+    if done < len(ends):
+        fewest = max(getattr(each, "every", 1) for each in task.observables.values())
+        # compiles, and shows what a state is like
+        result = sample(key, task.posterior, task.data, task.init, num_steps=fewest, **options)
+        state = task.init
+        if done:
+            state = jax.tree.map(jnp.asarray, rebuilt("state", known, result.state))
+        try:
+            for p in range(done, len(ends)):
+                steps = int(ends[p] - (ends[p - 1] if p else 0))
+                result = sample(key, task.posterior, task.data, state, num_steps=steps, **options)
+                if result.interrupted:
+                    raise KeyboardInterrupt
+                known, state = longer(known, result), result.state
+                if memory.due:
+                    memory.save(description, known)
+                if board is not None:
+                    board.at((p + 1) / len(ends))
+        finally:
+            memory.save(description, known)
+    elif board is not None:
+        board.at(1.0)
     return Trace(
         ends=np.asarray(ends),
-        seconds=np.cumsum(seconds),
-        averages={name: np.stack([each[name] for each in averages]) for name in task.observables},
-        diverged=diverged,
+        seconds=np.cumsum(known["seconds"]),
+        averages={name: known[f"averages/{name}"] for name in task.observables},
+        diverged=np.any(known["diverged"], axis=0),
+    )
+
+
+def longer(known: dict[str, np.ndarray], result: Result) -> dict[str, np.ndarray]:
+    """The segments so far with one more behind them, and the state at its end."""
+    one = {f"averages/{name}": value[None] for name, value in result.averages.items()}
+    one |= {"seconds": np.array([result.seconds]), "diverged": result.diverged[None]}
+    if known:
+        one = {name: np.concatenate([known[name], value]) for name, value in one.items()}
+    return one | named("state", result.state)
+
+
+def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -> str:
+    """All that a trace depends on."""
+    words = jax.random.key_data(key) if isinstance(key, jax.Array) else key
+    return repr(
+        (
+            {name: version(name) for name in ("vrsgmcmc", "jax", "jaxlib")},
+            np.asarray(words).tolist(),
+            method,
+            np.asarray(step_sizes).tolist(),
+            np.asarray(ends).tolist(),
+            tree_sum(task.data),
+            sorted(task.observables),
+        )
     )

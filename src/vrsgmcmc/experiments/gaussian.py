@@ -18,7 +18,9 @@ import numpy as np
 from vrsgmcmc import figures, models, theory
 from vrsgmcmc.estimators import minibatch, practical
 from vrsgmcmc.experiments import Outcome, Settings
+from vrsgmcmc.experiments.board import Board, Line
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.reports import Claim, Report, Section, Table
 
@@ -34,10 +36,11 @@ class Size(NamedTuple):
     passes: int
     chains: int
     points: int
+    methods: tuple[str, ...] = tuple(METHODS)
 
 
 SIZES = {
-    "smoke": Size(passes=4, chains=48, points=4),
+    "smoke": Size(passes=4, chains=48, points=4, methods=("SGLD, n = 10", "vrSG-MCMC, n2 = 10")),
     "small": Size(passes=20, chains=1000, points=10),
     "paper": Size(passes=200, chains=2000, points=14),
 }
@@ -56,26 +59,28 @@ class Shown(NamedTuple):
     exact: np.ndarray
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
+def run(settings: Settings, memory: Memory) -> Outcome:
     size = SIZES[settings.size]
     chains = settings.seeds or size.chains
+    methods = settings.chosen({name: METHODS[name] for name in size.methods})
     data = np.random.default_rng(0).normal(0.7, 1.0, N).astype(np.float32)
     problem = theory.gaussian_mean(data)
     mean, covariance = problem.posterior()
     truth = float(mean[0] ** 2 + covariance[0, 0])
     task = Task(models.gaussian.posterior(), data, jnp.asarray(START), {"square": square})
 
-    def one(name: str, method: Method) -> Shown:
-        steps = method.affordable(N, size.passes)
-        ends = cuts(steps, size.points, least=max(PERIOD, steps // 1000))
+    def one(method: Method, line: Line) -> Shown:
+        total = method.affordable(N, size.passes)
+        ends = cuts(total, size.points, least=max(PERIOD, total // 1000))
         repeats = -(-chains // len(STEP_SIZES))
         grid = np.resize(np.asarray(STEP_SIZES), chains) / (N + 1)
-        tried = follow(1, task, method, grid, ends)
+        tried = follow(1, task, method, grid, ends, board=board, memory=memory)
         last = (tried.everything("square", -1) - truth) ** 2
         rows = np.resize(last, (repeats, len(STEP_SIZES)))
         tuning = np.nan_to_num(np.nanmean(rows, 0), nan=np.inf, posinf=np.inf)
         step = STEP_SIZES[int(np.argmin(tuning))]
-        trace = follow(2, task, method, np.full(chains, step / (N + 1)), ends)
+        steps = np.full(chains, step / (N + 1))
+        trace = follow(2, task, method, steps, ends, board=board, memory=memory)
         errors = np.stack([trace.everything("square", p) - truth for p in range(len(ends))]) ** 2
         exact = theory.mse(
             problem,
@@ -87,14 +92,15 @@ def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
             step_size=step / (N + 1),
             batch_size=method.batch_size,
         )
-        say(
-            f"{name}: h (N + 1) = {step:g}, MSE {errors[-1].mean():.3g}, exact {exact.mse[-1, 0]:.3g}"
-        )
+        line.text = f"MSE {errors[-1].mean():.3g}, exact {exact.mse[-1, 0]:.3g}"
         deviation = errors.std(1, ddof=1) / np.sqrt(chains)
         return Shown(step, tuning.tolist(), trace, errors.mean(1), deviation, exact.mse[:, 0])
 
-    methods = settings.chosen(METHODS)
-    shown = {name: one(name, method) for name, method in methods.items()}
+    shown = {}
+    with Board(list(methods)) as board:
+        for name, method in methods.items():
+            with board.line(name, parts=2) as line:
+                shown[name] = one(method, line)
     return outcome(methods, shown, truth, chains, size)
 
 

@@ -26,7 +26,9 @@ import numpy as np
 from vrsgmcmc import datasets, figures, models
 from vrsgmcmc.estimators import minibatch, practical, svrg
 from vrsgmcmc.experiments import Outcome, Settings
+from vrsgmcmc.experiments.board import Board, Line
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
 from vrsgmcmc.folds import observable
@@ -53,10 +55,11 @@ class Size(NamedTuple):
     passes: int
     chains: int
     points: int
+    methods: tuple[str, ...] = tuple(METHODS)
 
 
 SIZES = {
-    "smoke": Size(passes=4, chains=8, points=4),
+    "smoke": Size(passes=4, chains=8, points=4, methods=("SGLD, n = 10", PAPER)),
     "small": Size(passes=100, chains=32, points=24),
     "paper": Size(passes=200, chains=128, points=40),
 }
@@ -107,9 +110,10 @@ class Shown(NamedTuple):
     curves: Curves
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
+def run(settings: Settings, memory: Memory) -> Outcome:
     size = SIZES[settings.size]
     chains = settings.seeds or size.chains
+    methods = settings.chosen({name: METHODS[name] for name in size.methods})
     problem, known = prepare(), reference()
     train = problem.train
     task = Task(
@@ -130,7 +134,8 @@ def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
         total = method.affordable(task.size, size.passes)
         ends = cuts(total, size.points, least=total // 100, multiple=EVERY)
         key = jax.random.fold_in(jax.random.key(0), stage)
-        trace = follow(key, task, method, np.asarray(steps) / task.size, ends)
+        steps = np.asarray(steps) / task.size
+        trace = follow(key, task, method, steps, ends, board=board, memory=memory)
         points = range(len(ends))
         mean = np.stack([trace.known("mean", p) for p in points])
         variance = np.stack([trace.known("square", p) for p in points]) - mean**2
@@ -141,7 +146,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
         error = knowledge_error(mean, variance, known["mean"], known["variance"])
         return Curves(trace, nll["validation"], nll["test"], error, mean[-1], variance[-1])
 
-    def one(name: str, method: Method) -> tuple[dict[str, list[float]], dict[str, Shown]]:
+    def one(method: Method, line: Line) -> tuple[dict[str, list[float]], dict[str, Shown]]:
         tried = curves(method, np.resize(np.asarray(STEP_SIZES), max(chains, 8)), stage=0)
         rows = np.arange(max(chains, 8)) % len(STEP_SIZES)
         tuning = {
@@ -152,11 +157,14 @@ def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
         runs = {h: curves(method, np.full(chains, h), stage=1) for h in set(best.values())}
         nll = runs[best["prediction"]].test[-1].mean()
         worth = 1 / runs[best["posterior"]].error[-1].mean()
-        say(f"{name}: test NLL {nll:.4f}, worth {worth:.0f} draws")
+        line.text = f"test NLL {nll:.4f}, worth {worth:.0f} draws"
         return tuning, {q: Shown(h, runs[h]) for q, h in best.items()}
 
-    methods = settings.chosen(METHODS)
-    found = {name: one(name, method) for name, method in methods.items()}
+    found = {}
+    with Board(list(methods)) as board:
+        for name, method in methods.items():
+            with board.line(name, parts=1 + len(QUESTIONS)) as line:
+                found[name] = one(method, line)
     return outcome(task, methods, found, known, size, chains)
 
 

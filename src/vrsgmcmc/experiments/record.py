@@ -26,6 +26,9 @@ def claim(folder: Path, experiment: str) -> None:
             "this folder is not empty, and what it holds does not come from "
             f"`vrsgmcmc reproduce {experiment}`. Name a folder that is empty or does not exist."
         )
+    if not (folder / RECORD).exists():  # so that what is left of it, if it stops, is known as ours
+        begun = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
+        (folder / RECORD).write_text(json.dumps(begun) + "\n", encoding="utf-8")
 
 
 def experiment_in(folder: Path) -> str | None:

@@ -21,6 +21,7 @@ from zarr.codecs import Crc32cCodec
 from zarr.storage import LocalStore, MemoryStore
 
 from vrsgmcmc.store.files import RunError
+from vrsgmcmc.tree import distinct
 
 CHUNK_BYTES = 2**22  # of one chunk of draws, all leaves and chains together
 CHECKSUM_BYTES = 4
@@ -144,18 +145,8 @@ def dimensions(leaf: Leaf) -> tuple[str, ...]:
 
 def file_names(names: Sequence[str]) -> list[str]:
     """Names fit for files on every system, no two alike: a name cannot leave its folder."""
-    used: set[str] = set(RESERVED)
-    found = []
-    for name in names:
-        plain = re.sub(r"[^\w.,=+@()\[\]-]", "_", name)[:60]
-        plain = re.sub(r"^\.|\.$", "_", plain) or "_"
-        unique, number = plain, 1
-        while unique.casefold() in used:
-            number += 1
-            unique = f"{plain}_{number}"
-        used.add(unique.casefold())
-        found.append(unique)
-    return found
+    plain = [re.sub(r"[^\w.,=+@()\[\]-]", "_", name)[:60] for name in names]
+    return distinct([re.sub(r"^\.|\.$", "_", name) or "_" for name in plain], RESERVED)
 
 
 def open_array(path: Path, layout: Layout, leaf: Leaf) -> zarr.Array:

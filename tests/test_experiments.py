@@ -1,0 +1,199 @@
+"""Following a run in segments, remembering what is done, and the board that shows it."""
+
+import io
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+
+import vrsgmcmc as vr
+from vrsgmcmc.experiments import follow as following
+from vrsgmcmc.experiments.board import Board
+from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow
+from vrsgmcmc.experiments.memory import FOLDER, Memory
+from vrsgmcmc.experiments.methods import Method
+
+DATA = np.random.default_rng(0).normal(size=20)
+METHOD = Method(vr.practical(8, 5), batch_size=2)
+STEPS = np.array([1e-3, 2e-3])
+ENDS = np.array([4, 10, 25])
+
+
+def square(theta):
+    return jnp.square(theta)
+
+
+TASK = Task(vr.models.gaussian.posterior(), DATA, jnp.zeros(()), {"square": square})
+
+
+@pytest.fixture(scope="module")
+def unbroken():
+    return follow(3, TASK, METHOD, STEPS, ENDS)
+
+
+def test_segments_make_one_run(unbroken):
+    whole = vr.sample(
+        3,
+        *TASK[:3],
+        estimator=METHOD.estimator,
+        step_size=STEPS.astype(np.float32),
+        batch_size=2,
+        num_steps=25,
+        num_chains=2,
+        observables=TASK.observables,
+        progress=False,
+    )
+    values = np.square(whole.draws)
+    np.testing.assert_allclose(unbroken.everything("square", -1), values.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(unbroken.everything("square", 1), values[:, :10].mean(1), rtol=1e-12)
+    # a fifth of 25 steps lies inside the second segment, so the third alone counts
+    np.testing.assert_allclose(unbroken.known("square", 2), values[:, 10:].mean(1), rtol=1e-12)
+    np.testing.assert_allclose(unbroken.known("square", 1), values[:, 4:10].mean(1), rtol=1e-12)
+    np.testing.assert_allclose(unbroken.known("square", 0), values[:, :4].mean(1), rtol=1e-12)
+    assert np.all(np.diff(unbroken.seconds) > 0)
+    assert not unbroken.diverged.any()
+
+
+def test_cuts():
+    np.testing.assert_array_equal(cuts(1000, 4), [1, 10, 100, 1000])
+    np.testing.assert_array_equal(cuts(995, 3, least=100, multiple=10), [100, 310, 990])
+    np.testing.assert_array_equal(cuts(5, 40), [1, 2, 3, 4, 5])
+
+
+def interrupted_after(monkeypatch, calls, error):
+    """`sample`, until it was called so many times."""
+    left = iter(range(calls))
+
+    def sample(*arguments, **options):
+        if next(left, None) is None:
+            raise error
+        return vr.sample(*arguments, **options)
+
+    monkeypatch.setattr(following, "sample", sample)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
+def test_an_interrupted_run_goes_on_where_it_stopped(unbroken, tmp_path, monkeypatch, error):
+    interrupted_after(monkeypatch, 3, error)  # one call compiles, two segments are done
+    with pytest.raises(type(error)):
+        follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
+    interrupted_after(monkeypatch, 2, AssertionError("too much is done again"))
+    assert Memory(tmp_path).holds
+    check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
+    interrupted_after(monkeypatch, 0, AssertionError("it is finished"))
+    check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
+    Memory(tmp_path).forget()
+    assert list(tmp_path.iterdir()) == []
+
+
+def check_same(trace: Trace, other: Trace):
+    np.testing.assert_array_equal(trace.averages["square"], other.averages["square"])
+    np.testing.assert_array_equal(trace.ends, other.ends)
+    np.testing.assert_array_equal(trace.diverged, other.diverged)
+
+
+def test_what_ctrl_c_cut_short_is_made_again(unbroken, tmp_path, monkeypatch):
+    """`sample` returns what is finished of a segment; half a segment is none."""
+    real = iter([False, False, True])
+
+    def sample(*arguments, **options):
+        result = vr.sample(*arguments, **options)
+        object.__setattr__(result, "interrupted", next(real))
+        return result
+
+    monkeypatch.setattr(following, "sample", sample)
+    with pytest.raises(KeyboardInterrupt):
+        follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
+    monkeypatch.setattr(following, "sample", vr.sample)
+    check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b[:40] + b"?" + b[41:], lambda b: b""]
+)
+def test_a_damaged_memory_is_no_memory(tmp_path, damage):
+    memory = Memory(tmp_path)
+    memory.save("one", {"x": np.arange(5)})
+    (file,) = (tmp_path / FOLDER).iterdir()
+    np.testing.assert_array_equal(memory.load("one")["x"], np.arange(5))
+    assert memory.load("two") is None
+    file.write_bytes(damage(file.read_bytes()))
+    assert memory.load("one") is None
+
+
+def test_all_that_a_trace_depends_on_is_in_its_name():
+    other_data = TASK._replace(data=DATA + 1)
+    named = {
+        describe(*arguments)
+        for arguments in [
+            (3, TASK, METHOD, STEPS, ENDS),
+            (4, TASK, METHOD, STEPS, ENDS),
+            (3, other_data, METHOD, STEPS, ENDS),
+            (3, TASK, METHOD._replace(batch_size=3), STEPS, ENDS),
+            (3, TASK, METHOD, 2 * STEPS, ENDS),
+            (3, TASK, METHOD, STEPS, ENDS[:2]),
+        ]
+    }
+    assert len(named) == 6
+    assert describe(3, TASK, METHOD, STEPS, ENDS) in named
+
+
+# the board
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("vrsgmcmc.experiments.board.time.monotonic", clock)
+    return clock
+
+
+def test_lines_off_a_terminal(clock):
+    out = io.StringIO()
+    with Board(["a [b]", "c"], Console(file=out, width=200)) as board:
+        with board.line("a [b]", parts=2) as line:
+            clock.now += 4
+            board.at(0.5)
+            clock.now += 8
+            board.at(1.0)
+            clock.now += 12
+            line.text = "good"
+        with board.line("c") as line:
+            clock.now += 6
+            board.at(0.25)
+            clock.now += 6
+            board.at(0.5)
+            board.at(1.0)
+            line.text = "better"
+    assert out.getvalue().splitlines() == [
+        "a [b]: 50%, about 0:12 left",
+        "a [b]: good, 0:24, about 0:24 left",
+        "c: 50%, about 0:12 left",
+        "c: better, 0:12",
+    ]
+
+
+def test_lines_on_a_terminal(clock):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, color_system=None)
+    with Board(["a [b]", "c"], console) as board:
+        with board.line("a [b]") as line:
+            clock.now += 10
+            line.text = "good [x]"
+        board.going = board.lines["c"]
+        board.lines["c"].began = clock.now
+        clock.now += 5
+        board.at(0.5)
+        board.live.refresh()
+    shown = out.getvalue()
+    assert "good [x]" in shown
+    assert "a [b]" in shown
+    assert "0:05 left" in shown
