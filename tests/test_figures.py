@@ -3,6 +3,8 @@
 import numpy as np
 
 from vrsgmcmc import figures
+from vrsgmcmc.audits import Audit, Block
+from vrsgmcmc.reports.pictures import intervals
 
 
 def test_labels_keep_their_order_and_their_distance():
@@ -34,3 +36,29 @@ def test_the_same_figure_is_the_same_file(tmp_path):
     for kind in ("png", "svg"):
         first, second = (tmp_path / f"{name}.{kind}" for name in ("first", "second"))
         assert first.read_bytes() == second.read_bytes()
+
+
+def test_what_is_not_a_number_is_left_out(tmp_path):
+    x = np.array([1.0, 10.0])
+    lines = {"lost": (x, np.array([1.0, np.nan])), "kept": (x, np.array([1.0, 2.0]))}
+    figure = figures.curves([figures.Panel("one was lost", lines)], x_label="x")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["lost", "kept"]
+    figures.save(figure, tmp_path / "curves")
+    block = Block("w", 3, np.nan, np.inf, 0.5, np.nan)
+    unknown = Audit(
+        "practical", False, "no gain", np.nan, np.inf, 0.1, 0.2, 30.0, 30, (block,), (), 0, 0
+    )
+    figures.audit_figure(unknown, tmp_path / "audit.png")
+    assert (tmp_path / "audit.png").stat().st_size > 0
+
+
+def test_runs_are_compared_in_the_units_of_the_first():
+    mean, sd = np.array([[1.0, 10.0], [3.0, 10.0]]), np.array([[2.0, 5.0], [1.0, 10.0]])
+    figure = intervals(["a", "b"], ["first", "second"], mean, sd)
+    (axes,) = figure.axes
+    points = [bars.lines[0].get_xdata() for bars in axes.containers]
+    np.testing.assert_allclose(points, [[0, 0], [1, 0]])
+    ends = [
+        [segment[:, 0] for segment in bars.lines[2][0].get_segments()] for bars in axes.containers
+    ]
+    np.testing.assert_allclose(ends, [[[-1, 1], [-1, 1]], [[0.5, 1.5], [-2, 2]]])

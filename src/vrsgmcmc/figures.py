@@ -26,6 +26,7 @@ COLOURS = (
     *("#009E73", "#CC79A7", "#000000", "#7F5539"),
 )
 DASHES = 4 * ("-", (0, (5, 1.5)))
+WIDTH = 7.2  # inches: letters stay legible on a phone
 GREY = "#8C8C8C"
 INK = "#333333"
 DRAWS_COUNTED = 2000  # in the width of a smoothed marginal: draws of a chain depend on each other
@@ -76,7 +77,7 @@ def plain(text: str, longest: int = 60) -> str:
 def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
     """Panels one above the other over a common logarithmic axis; names stand at the ends of lines."""
     with style():
-        figure = Figure(figsize=(8.6, 3.6 * len(panels)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 3.6 * len(panels)), layout="constrained")
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, panel in zip(grid, panels, strict=True):
             names = []
@@ -111,8 +112,8 @@ def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> No
     gap = 0.075
     axes.autoscale_view()  # the limits are needed now, not when the figure is drawn
     to_axes = axes.transScale + axes.transLimits
-    ordered = sorted(names, key=lambda item: item[3])
-    wanted = np.array([to_axes.transform((x, y))[1] for _, _, x, y in ordered])
+    ordered = sorted(names, key=lambda item: finite(item[3]))
+    wanted = np.array([finite(to_axes.transform((x, y))[1]) for _, _, x, y in ordered])
     # The heights nearest to `wanted`, in order, at least `gap` apart: a monotone regression.
     room = gap * np.arange(len(wanted))
     height = np.clip(isotonic(wanted - room), 0, 1 - room[-1]) + room
@@ -202,10 +203,15 @@ def save(figure: Figure, path: Path) -> list[str]:
     return [file.name for file in files]
 
 
+def finite(value: float) -> float:
+    """A length that can be drawn: none, for what has no limit or was not measured."""
+    return float(value) if np.isfinite(value) else 0.0
+
+
 def audit_figure(audit: Any, path: Any = None) -> Figure:
     """An audit: how much too wide, beside plain minibatches and the full gradient; noise by block."""
     with style():
-        figure = Figure(figsize=(8.6, 2.6 + 0.32 * len(audit.blocks)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 2.6 + 0.32 * len(audit.blocks)), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
         bars = {
             audit.estimator: (audit.inflation, COLOURS[2]),
@@ -213,8 +219,9 @@ def audit_figure(audit: Any, path: Any = None) -> Figure:
             "full gradient": (audit.full_inflation, GREY),
         }
         place = np.arange(len(bars))[::-1]
-        widths = [100 * v if np.isfinite(v) else 0.0 for v, _ in bars.values()]
-        left.barh(place, widths, color=[c for _, c in bars.values()])
+        left.barh(
+            place, [100 * finite(v) for v, _ in bars.values()], color=[c for _, c in bars.values()]
+        )
         told = {True: "", False: ": no limit"}
         left.set_yticks(place, [plain(n) + told[np.isfinite(v)] for n, (v, _) in bars.items()])
         left.set(title="posterior variances too wide by", xlabel="%")
@@ -224,13 +231,13 @@ def audit_figure(audit: Any, path: Any = None) -> Figure:
             (0.2, "at_rest", COLOURS[2], plain(audit.estimator)),
             (-0.2, "plain", COLOURS[1], f"minibatches of {audit.plain_batch_size}"),
         ):
-            values = [getattr(block, field) for block in audit.blocks]
+            values = [finite(getattr(block, field)) for block in audit.blocks]
             right.barh(rows + shift, values, 0.38, color=colour, label=label)
         right.axvline(1, color=GREY, linewidth=1)
         right.set_yticks(rows, names)
         right.set(title="gradient / injected noise, at rest")
         right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
-        figure.suptitle(fill(audit.verdict, 96).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
+        figure.suptitle(fill(audit.verdict, 84).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
         if path is not None:
             figure.savefig(Path(path))
     return figure

@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vrsgmcmc import door, store
+from vrsgmcmc.figures import COLOURS
 from vrsgmcmc.jobs.folder import CHAINS, Job, is_job, load
 from vrsgmcmc.reports import Report, Section, Table
 from vrsgmcmc.reports.page import cell
+from vrsgmcmc.reports.pictures import intervals
 from vrsgmcmc.reports.run import convergence, posterior, trouble
 from vrsgmcmc.reports.summary import Summary, summarise
 from vrsgmcmc.result import Divergence, Result
 
 FINDINGS = "findings.json"
 LARGEST_FINDINGS = 2**20
-MOST_PARAMETERS = 50  # that a comparison shows
+MOST_PARAMETERS = 50  # that a comparison shows,
+MOST_DRAWN = 20  # and those in its picture
 
 
 class Seen(NamedTuple):
@@ -168,7 +171,14 @@ def parameters(names: list[str], summaries: list[Summary | None]) -> Any:
         )
         for j, parameter in enumerate(known[0].names[:MOST_PARAMETERS])
     ]
-    yield Section("Posterior means ± standard deviations", table=Table(("parameter", *names), rows))
+    shown = known[0].names[:MOST_DRAWN]
+    mean, sd = (np.stack([s.numbers[n][: len(shown)] for s in known]) for n in ("mean", "sd"))
+    picture = intervals(shown, names, mean, sd) if len(names) <= len(COLOURS) else None
+    yield Section(
+        "Posterior means ± standard deviations",
+        figure=picture,
+        table=Table(("parameter", *names), rows),
+    )
 
 
 def labels(paths: list[Path]) -> list[str]:

@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
 
-from vrsgmcmc.figures import COLOURS, DASHES, GREY, plain, style
+from vrsgmcmc.figures import COLOURS, DASHES, GREY, WIDTH, plain, style
 from vrsgmcmc.reports.calibration import Coverage, Reliability
 
-WIDTH = 7.0  # inches: letters stay legible on a phone
 POINTS = 300  # of a trace
 MOST_CHAINS = 6  # whose colours are told apart
 RANK_BINS = 20
@@ -76,6 +75,32 @@ def ranks(
         grid[0].set_ylim(bottom=0)
         figure.supxlabel("rank among all draws", fontsize=11)
         legend(figure, grid[0])
+        return figure
+
+
+def intervals(
+    names: Sequence[str],
+    runs: Sequence[str],
+    mean: Float[np.ndarray, "run d"],
+    sd: Float[np.ndarray, "run d"],
+) -> Figure:
+    """Means with one standard deviation to both sides, seen from the first run."""
+    unit = np.where(sd[0] > 0, sd[0], 1.0)
+    middle, half = (mean - mean[0]) / unit, sd / unit
+    place = np.arange(len(names))[::-1]
+    shifts = np.linspace(0.3, -0.3, len(runs))
+    with style():
+        height = 1.3 + (0.16 * len(runs) + 0.14) * len(names)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        axes = figure.subplots()
+        axes.axvline(0, color=GREY, linewidth=1, zorder=0)
+        for run, shift, x, width, colour in zip(runs, shifts, middle, half, COLOURS, strict=False):
+            axes.errorbar(
+                x, place + shift, xerr=width, fmt="o", markersize=4, color=colour, label=plain(run)
+            )
+        axes.set_yticks(place, [plain(name, 24) for name in names])
+        axes.set_xlabel("distance from the first run's mean, in its standard deviations")
+        legend(figure, axes)
         return figure
 
 
