@@ -191,7 +191,8 @@ def test_reductions(integrator):
     exact = law(FULL, None)
     for estimator in (MINIBATCH, SAGA, SVRG, describe("control_variate", center=None)):
         agree(law(estimator, 7, order="shuffled"), exact)
-    agree(law(practical(7, 3), 2, anchor_order="symmetric"), law(SVRG, 2))
+    for order in ("symmetric", "with_replacement"):  # all data are visited once, whatever is asked
+        agree(law(practical(7, 3), 2, anchor_order=order), law(SVRG, 2))
     agree(law(describe("svrg", period=None), 3), law(SVRG, 3))
     if integrator.name in ("sgld", "sghmc"):  # the gradient is wanted at the anchor itself
         agree(law(describe("svrg", period=1), 2), exact)

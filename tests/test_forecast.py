@@ -226,6 +226,15 @@ def test_gaussian_model_is_exact(name):
                 assert there.inflation[i] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
+def test_an_anchor_of_all_data_is_that_of_svrg():
+    model = gaussian_model(MEANS)
+    for order in ORDERS:
+        settings = dict(batch_size=3, order="without_replacement", anchor_order=order)
+        one = forecast(model, vr.practical(SIZE, 5), vr.sgld(), [0.01], **settings)
+        other = forecast(model, vr.svrg(5), vr.sgld(), [0.01], **settings)
+        assert one.variances[0] == pytest.approx(other.variances[0], rel=1e-12)
+
+
 @pytest.mark.parametrize("order", ORDERS[:2])
 @pytest.mark.parametrize("name", ["sgld", "BAOAB", "UBU"])
 def test_saga_on_the_gaussian_model(name, order):

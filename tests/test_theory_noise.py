@@ -597,18 +597,18 @@ def test_what_is_not_asked_is_none():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": None}, "noise(batch_size=None): batch_size must be a whole number, 1 to 6"),
-        ({"batch_size": 7}, "noise(batch_size=7): batch_size must be a whole number, 1 to 6, the"),
-        ({"batch_size": 0}, "noise(batch_size=0): batch_size must be a whole number, 1 to 6"),
+        ({"batch_size": None}, "noise(batch_size=None): batch_size must be a whole number, at"),
+        ({"batch_size": 7}, "noise(batch_size=7): batch_size must be at most 6, the number of data."),
+        ({"batch_size": 0}, "noise(batch_size=0): batch_size must be a whole number, at least 1."),
         ({"batch_size": 2.0}, "noise(batch_size=2.0): batch_size must be a whole number"),
         ({"batch_size": True}, "noise(batch_size=True): batch_size must be a whole number"),
-        ({"anchor_size": 9}, "noise(anchor_size=9): anchor_size must be a whole number, 1 to 6"),
+        ({"anchor_size": 9}, "noise(anchor_size=9): anchor_size must be at most 6"),
         ({"period": 0}, "noise(period=0): period must be a whole number, at least 1."),
         ({"period": 3}, "noise(period=3) needs anchor and anchor_size: pass them."),
         ({"anchor": None, "anchor_size": 3}, "noise(anchor_size=3) needs an anchor: pass it"),
         (
             {"subsample": 2, "key": 0},
-            "noise(subsample=2): subsample must be a whole number, 3 to 6",
+            "noise(subsample=2): subsample must be a whole number, at least 3.",
         ),
         ({"subsample": 4}, "noise: subsample and augment need a key. Pass key=jax.random.key(0)."),
         ({"order": "shufled"}, "noise(order='shufled'): order must be one of with_replacement, "),

@@ -74,7 +74,8 @@ def drawing(
     batch = all_data if name == "full" else _draws("batch_size", batch_size, order, size, axis=-3)
     anchor, period, average = all_data, 1, 1
     if name == "practical":
-        anchor = _draws("anchor_size", estimator.anchor_size, anchor_order, size, axis=-4)
+        if estimator.anchor_size != size:  # else the samplers visit all data once, in any order
+            anchor = _draws("anchor_size", estimator.anchor_size, anchor_order, size, axis=-4)
         period, average = estimator.period, estimator.average
     elif name == "svrg":
         period = math.ceil(size / batch.count) if estimator.period is None else estimator.period

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from vrsgmcmc.posterior import seen
-from vrsgmcmc.types import Batch, Data, Params, Posterior
+from vrsgmcmc.types import Batch, Posterior
 
 Array = np.ndarray
 
@@ -53,7 +53,7 @@ class Local(NamedTuple):
 
 
 def local(
-    posterior: Posterior, data: Data, params: Params, *, rows: int | None = None, seed: int = 0
+    posterior: Posterior, data: Any, params: Any, *, rows: int | None = None, seed: int = 0
 ) -> Local:
     """Measure the model at `params`, on `rows` data drawn without replacement (None: all)."""
     size = jax.tree.leaves(data)[0].shape[0]

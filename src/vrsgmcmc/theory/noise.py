@@ -44,7 +44,6 @@ are spelled out: the second has the wrong sign, so this is of no definite sign, 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -54,6 +53,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from vrsgmcmc.arguments import whole
 from vrsgmcmc.posterior import (
     PART_BYTES,
     cut,
@@ -128,10 +128,10 @@ def noise(
       alpha_i and beta_i see the same datum, and the figures are those under this lock.
     """
     size = _size(data)
-    n2 = _whole("batch_size", batch_size, 1, size)
-    n1 = None if anchor_size is None else _whole("anchor_size", anchor_size, 1, size)
-    m = None if period is None else _whole("period", period, 1)
-    k = size if subsample is None else _whole("subsample", subsample, min(3, size), size)
+    n2 = _up_to("batch_size", batch_size, size)
+    n1 = None if anchor_size is None else _up_to("anchor_size", anchor_size, size)
+    m = None if period is None else whole("noise", "period", period)
+    k = size if subsample is None else _up_to("subsample", subsample, size, min(3, size))
     _check(posterior, data, params, anchor, n1, m, order=order, anchor_order=anchor_order)
     lock = _lock(key, needed=subsample is not None or posterior.augment is not None)
     params = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), params)
@@ -265,12 +265,13 @@ def _size(data: Any) -> int:
     return min(lengths.values())
 
 
-def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    good = hasattr(value, "__index__") and not isinstance(value, bool) and value >= least
-    if not good or (most is not None and value > most):
-        limit = f"at least {least}" if most is None else f"{least} to {most}, the number of data"
-        raise ValueError(f"noise({name}={value!r}): {name} must be a whole number, {limit}.")
-    return operator.index(value)
+def _up_to(name: str, value: Any, size: int, least: int = 1) -> int:
+    """A number of data."""
+    if whole("noise", name, value, least) > size:
+        raise ValueError(
+            f"noise({name}={value!r}): {name} must be at most {size}, the number of data."
+        )
+    return int(value)
 
 
 def _check(posterior: Any, data: Any, params: Any, anchor: Any, n1: Any, m: Any, **orders: Any):

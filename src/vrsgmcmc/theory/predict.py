@@ -156,7 +156,7 @@ def errors(
     difference = Error(
         factor * _diagonal(distance @ C), lambda mu: ordered(order, size, count, mu, period)
     )
-    if name == "svrg":
+    if estimator.anchor(size) == size:  # svrg, or an anchor that visits all data, in any order
         return [difference], distance
     old = scale(size, estimator.anchor_size, anchor_order)
     anchor = Error(
