@@ -719,9 +719,14 @@ def test_the_words_of_the_examples_exist(line, tmp_path, capsys, monkeypatch):
     assert program == "vrsgmcmc"
     monkeypatch.setattr(pima, "run", lambda *_: signal.raise_signal(signal.SIGINT))
     monkeypatch.setattr(gaussian, "run", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.delenv("VRSGMCMC_DATA", raising=False)
+    monkeypatch.setenv("VRSGMCMC_OFFLINE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code, _, err = run(words, capsys)
     if words[0] == "reproduce":
         assert code == (0 if "--list" in words else 130)
+    elif words[0] == "data":
+        assert code == (2 if "get" in words else 0)
     else:
         assert code == 2
         assert re.search("no such (file|directory)|no file|not a run directory", err)
@@ -741,7 +746,7 @@ def test_the_examples_do_what_the_page_says(tmp_path, capsys, monkeypatch):
     Path("my_model.py").write_text(OWN)
     for line in EXAMPLES:
         _, *words = shlex.split(line)
-        if words[0] != "reproduce":
+        if words[0] not in ("reproduce", "data"):
             code, out, _ = run(words, capsys)
             assert code == 0, line
         if words[0] == "plan":  # its lines are those of a configuration

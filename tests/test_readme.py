@@ -190,7 +190,7 @@ def test_the_audit_and_the_plan_of_planning_are_as_shown(elsewhere, capsys):
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
-        *("README.md", "choosing.md", "conventions.md", "extending.md"),
+        *("README.md", "choosing.md", "conventions.md", "data.md", "extending.md"),
         *("planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]
 

@@ -43,7 +43,7 @@ ROOMS = {  # a room -> the rooms it may import; a room may only import what stan
     "plans": ABOVE,
     "reports": ABOVE,
     "models": "types tree posterior arguments",
-    "datasets": "types",
+    "datasets": "",
     "__init__": ABOVE,
     "experiments": ABOVE,
     "configs": "",

@@ -33,6 +33,7 @@ COMMANDS = {  # name -> its module, what it does
     "report": ("look", "the report of a run, or a comparison of several"),
     "audit": ("look", "is variance reduction helping this run?"),
     "verify": ("look", "check every file of a run against its checksum"),
+    "data": ("data", "list, get and verify the data sets of the experiments"),
 }
 HELP = """\
 usage: vrsgmcmc [-h] [--version] [--debug] COMMAND ...
