@@ -7,8 +7,9 @@ segment is the average over those that began after the first fifth of its steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +34,10 @@ class Task(NamedTuple):
     data: Any
     init: Any
     observables: Mapping[str, Any]
+    snapshots: Mapping[str, Callable] = {}  # looked at where a segment ends: the parameters alone
+    chain_method: str = "vmap"
+    clip: float | None = None
+    schedule: Callable | None = None  # of the step; multiplies the step sizes, which are then equal
 
     @property
     def size(self) -> int:
@@ -46,6 +51,7 @@ class Trace(NamedTuple):
     seconds: Float[np.ndarray, " points"]  # so far, all chains together, without compiling
     averages: dict[str, Float[np.ndarray, "points chain ..."]]
     diverged: np.ndarray  # [chain]
+    snapshots: Mapping[str, Float[np.ndarray, "points chain ..."]] = {}
 
     def known(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
         """The average after a segment, over the segments that began after a fifth of the steps."""
@@ -89,12 +95,14 @@ def follow(
     options = {
         "estimator": method.estimator,
         "integrator": method.integrator,
-        "step_size": np.asarray(step_sizes, np.float32),
+        "step_size": scheduled(task, step_sizes),
         "batch_size": method.batch_size,
         "order": method.order,
         "anchor_order": method.anchor_order,
         "observables": task.observables,
         "num_chains": len(step_sizes),
+        "chain_method": task.chain_method,
+        "clip": task.clip,
         "keep": "averages",
         "progress": False,
     }
@@ -114,7 +122,7 @@ def follow(
                 result = sample(key, task.posterior, task.data, state, num_steps=steps, **options)
                 if result.interrupted:
                     raise KeyboardInterrupt
-                known, state = longer(known, result), result.state
+                known, state = longer(known, result, task.snapshots), result.state
                 if memory.due:
                     memory.save(description, known)
                 if board is not None:
@@ -128,12 +136,30 @@ def follow(
         seconds=np.cumsum(known["seconds"]),
         averages={name: known[f"averages/{name}"] for name in task.observables},
         diverged=np.any(known["diverged"], axis=0),
+        snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
     )
 
 
-def longer(known: dict[str, np.ndarray], result: Result) -> dict[str, np.ndarray]:
+def scheduled(task: Task, step_sizes: Any) -> Any:
+    """One step size for each chain, or the schedule that they all follow."""
+    if task.schedule is None:
+        return np.asarray(step_sizes, np.float32)
+    scale, schedule = float(step_sizes[0]), task.schedule
+    if np.ptp(step_sizes) > 0:
+        raise ValueError(f"follow: chains of a schedule have one scale, got {step_sizes}.")
+    return lambda step: scale * schedule(step)
+
+
+def longer(
+    known: dict[str, np.ndarray], result: Result, snapshots: Mapping[str, Callable]
+) -> dict[str, np.ndarray]:
     """The segments so far with one more behind them, and the state at its end."""
     one = {f"averages/{name}": value[None] for name, value in result.averages.items()}
+    for name, look in snapshots.items():
+        chains = [
+            jax.tree.map(itemgetter(c), result.state.position) for c in range(len(result.diverged))
+        ]
+        one[f"snapshots/{name}"] = np.stack([np.asarray(look(each)) for each in chains])[None]
     one |= {"seconds": np.array([result.seconds]), "diverged": result.diverged[None]}
     if known:
         one = {name: np.concatenate([known[name], value]) for name, value in one.items()}
@@ -151,6 +177,7 @@ def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -
             np.asarray(step_sizes).tolist(),
             np.asarray(ends).tolist(),
             tree_sum(task.data),
-            sorted(task.observables),
+            sorted([*task.observables, *task.snapshots]),
+            (task.chain_method, task.clip),
         )
     )

@@ -19,6 +19,7 @@ from vrsgmcmc.store.files import Folder, RunError
 
 FOLDER = "unfinished"
 SECONDS_BETWEEN_SAVES = 10.0
+LEAST_RATIO = 50  # of the time to the next save and the time that one takes
 
 
 class Memory:
@@ -26,12 +27,12 @@ class Memory:
 
     def __init__(self, folder: Path | None):
         self.path = None if folder is None else folder / FOLDER
-        self.last = time.monotonic()
+        self.last, self.pause = time.monotonic(), SECONDS_BETWEEN_SAVES
 
     @property
     def due(self) -> bool:
         """Whether it is time to save work that is still going on."""
-        return self.path is not None and time.monotonic() - self.last > SECONDS_BETWEEN_SAVES
+        return self.path is not None and time.monotonic() - self.last > self.pause
 
     @property
     def holds(self) -> bool:
@@ -50,11 +51,13 @@ class Memory:
     def save(self, description: str, arrays: dict[str, Any]) -> None:
         if self.path is None or not arrays:
             return
+        began = time.monotonic()
         content = trees.to_bytes({name: np.asarray(array) for name, array in arrays.items()})
         self.path.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(content).digest()
         Folder(self.path).replace(name_of(description), digest + content)
         self.last = time.monotonic()
+        self.pause = max(SECONDS_BETWEEN_SAVES, LEAST_RATIO * (self.last - began))
 
     def forget(self) -> None:
         """The experiment is over and its results are written."""
