@@ -74,7 +74,7 @@ def parser() -> Parser:
         "--data-dir",
         type=Path,
         metavar="D",
-        help="folder of data sets; else the environment variable VRSGMCMC_DATA",
+        help="folder of data sets; else VRSGMCMC_DATA, the user's cache, or a download",
     )
     parser.add_argument(
         "--out",

@@ -22,7 +22,7 @@ class Settings:
     methods: tuple[str, ...] = ()
     """Only the methods whose names contain one of these words."""
     data_dir: Path | None = None
-    """Folder of data sets; else the environment variable VRSGMCMC_DATA."""
+    """Folder of data sets; else VRSGMCMC_DATA, the user's cache, or a download into it."""
     out: Path | None = None
     """Folder for the report; NAME-report if not given. It is made if it does not exist."""
 
