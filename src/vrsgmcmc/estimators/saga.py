@@ -73,7 +73,8 @@ class SAGA:
         count = index.shape[0]
         scale = size / count
         rows = row_gradients(posterior, point, batch, lock)
-        change = jax.tree.map(lambda row, table: row - table[index], rows, memory.table)
+        held = jax.tree.map(lambda table: table[index], memory.table)
+        change = jax.tree.map(jnp.subtract, rows, held)
         gradient = jax.tree.map(
             lambda total, prior, change: total + prior + scale * jnp.sum(change, 0),
             memory.total.value,
@@ -82,6 +83,8 @@ class SAGA:
         )
         earlier = jnp.tril(index[:, None] == index[None, :], -1)
         first = ~jnp.any(earlier, axis=1)
+        # XLA writes in place only what must be read before: without `0 * held` it copies the table.
+        rows = jax.tree.map(lambda row, held: row + 0 * held, rows, held)
         table = jax.tree.map(lambda table, row: table.at[index].set(row), memory.table, rows)
         moved = jax.tree.map(lambda change: jnp.sum(_weigh(first, change), 0), change)
         return gradient, Memory(table, add(memory.total, moved))
