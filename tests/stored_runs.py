@@ -29,20 +29,20 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def sample(model, path, **options):
-    """A run of some seconds that commits all the time."""
-    driver.SECONDS_PER_CHUNK = 0.02
+    """2000 draws in 200 commits. The clock does not size the chunks: they would depend on the load."""
     writing.SECONDS_BETWEEN_COMMITS = writing.LEAST_RATIO = 0
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 3)).astype(np.float32)
     given = {"estimator": vr.practical(20, 10), "batch_size": 5, "num_chains": 2, "progress": False}
     if model == "gaussian":
         draws.CHUNK_BYTES = 2**13
-        given |= {"init": np.zeros(3, np.float32), "step_size": 1e-3, "num_steps": 200_000}
-        given |= {"thin": 100, "observables": {"square": square}}
+        driver.next_length = lambda *_: 110  # units: 100 steps and their refreshes
+        given |= {"init": np.zeros(3, np.float32), "step_size": 1e-3, "num_steps": 20_000}
+        given |= {"thin": 10, "observables": {"square": square}}
         return vr.sample(1, models.gaussian.posterior(), x, **given, run_dir=path, **options)
-    draws.CHUNK_BYTES = 2**16
+    draws.CHUNK_BYTES, driver.next_length = 2**16, lambda *_: 22
     given |= {"init": models.mlp.initial(3, 2, hidden=8), "integrator": vr.sghmc(5.0)}
-    given |= {"step_size": 1e-3, "num_steps": 20_000, "thin": 10}
+    given |= {"step_size": 1e-3, "num_steps": 4_000, "thin": 2}
     y = (x[:, 0] > 0).astype(np.int32)
     return vr.sample(1, models.mlp.classifier(2), (x, y), **given, run_dir=path, **options)
 
@@ -91,7 +91,7 @@ def kill(model, path, count, seed):
             if os.waitpid(child, os.WNOHANG)[0]:
                 raise SystemExit("the run ended before it was killed")
             time.sleep(0.001)
-        time.sleep(generator.uniform(0.0, 0.1))
+        time.sleep(generator.uniform(0.0, 0.05))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         at.append(committed(path))

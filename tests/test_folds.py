@@ -127,7 +127,9 @@ def test_without_draws_the_averages_are_the_same_and_memory_is_constant():
     assert_equal(averages.state.position, whole_run().state.position, rtol=0, atol=0)
 
     def peak(num_steps):
+        few = {name: OBSERVABLES[name] for name in ("position", "predictive, seldom")}
         options = {"keep": "averages", "step_size": H, "num_steps": num_steps}
+        options |= {"estimator": vr.minibatch(), "observables": few}  # compiled sooner
         run(**options)  # what is compiled and cached
         tracemalloc.start()
         before = sum(array.nbytes for array in jax.live_arrays())

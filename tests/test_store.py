@@ -59,6 +59,9 @@ def run(run_dir=None, **options):
     return vr.sample(given.pop("key", 7), POSTERIOR, given.pop("data", X), **given)
 
 
+THINNED = {"estimator": vr.control_variate(), "burn_in": 13, "thin": 4}
+
+
 class Crash(BaseException):
     """The end of a process, as far as the run directory can tell."""
 
@@ -192,7 +195,7 @@ def test_xarray_reads_the_draws_lazily(tmp_path, small):
 
 
 def test_open_reads_a_run_without_its_model(tmp_path, monkeypatch, small):
-    result = run(tmp_path / "whole", burn_in=10, thin=3)
+    result = run(tmp_path / "whole", **THINNED)
     opened = store.open(tmp_path / "whole")
     assert opened.status == "finished"
     assert opened.notes == ()
@@ -309,7 +312,7 @@ def test_a_resumed_run_is_the_unbroken_one(tmp_path, monkeypatch, small, count):
     [
         {"chain_method": "sequential", "integrator": vr.sghmc(2.0)},
         {"estimator": vr.saga(), "integrator": vr.sgnht(2.0), "order": "shuffled"},
-        {"estimator": vr.control_variate(), "burn_in": 13, "thin": 4},
+        THINNED,
         {
             "estimator": vr.practical(9, 7, average=3),
             "init": lambda key: jax.random.normal(key, (D,)),
@@ -606,6 +609,8 @@ def test_a_diverged_chain_is_committed_frozen(tmp_path, monkeypatch, small, capl
     for name, array in opened.arrays.items():
         if name.startswith("carry/state"):
             assert np.all(np.isfinite(array)), name
+    frozen = opened.arrays["carry/state.position"][1]
+    np.testing.assert_array_equal(frozen, whole.state.position[1])
     on_disk = np.asarray(opened.leaves["x"])
     assert np.all(np.isfinite(on_disk[0]))
     assert np.all(np.isnan(on_disk[1, found.step :]))
@@ -626,6 +631,7 @@ def test_a_run_whose_chains_all_diverged_is_finished(tmp_path, small):
     assert_same_run(run(tmp_path, **options), result)
 
 
+@pytest.mark.slow  # where it is in memory is in test_sample.py; what is on disk then is above
 def test_a_nan_at_a_given_step(tmp_path, monkeypatch, small):
     """x grows by 0.1 a step; above 1.05 its gradient is NaN: x_11 = 1.1 is the last finite one."""
     cliff = vr.Posterior(

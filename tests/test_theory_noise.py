@@ -598,7 +598,10 @@ def test_what_is_not_asked_is_none():
     ("settings", "message"),
     [
         ({"batch_size": None}, "noise(batch_size=None): batch_size must be a whole number, at"),
-        ({"batch_size": 7}, "noise(batch_size=7): batch_size must be at most 6, the number of data."),
+        (
+            {"batch_size": 7},
+            "noise(batch_size=7): batch_size must be at most 6, the number of data.",
+        ),
         ({"batch_size": 0}, "noise(batch_size=0): batch_size must be a whole number, at least 1."),
         ({"batch_size": 2.0}, "noise(batch_size=2.0): batch_size must be a whole number"),
         ({"batch_size": True}, "noise(batch_size=True): batch_size must be a whole number"),
