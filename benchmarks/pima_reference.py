@@ -1,7 +1,7 @@
 """The posterior of the Pima experiment by NUTS: `python benchmarks/pima_reference.py`.
 
 Four chains of BlackJAX's NUTS in float64, window adaptation, on the training rows of
-`vrsgmcmc.experiments.pima`. Writes results/pima/reference.json and the copy that ships with the
+`vrsgmcmc.experiments.pima`. Writes results/pima-reference.json and the copy that ships with the
 package.
 """
 
@@ -21,7 +21,7 @@ from vrsgmcmc.experiments import pima
 
 CHAINS, WARMUP, DRAWS, SEED = 4, 1000, 20_000, 0
 FILES = (
-    Path("results/pima/reference.json"),
+    Path("results/pima-reference.json"),
     Path("src/vrsgmcmc/data/pima-posterior.json"),
 )
 
