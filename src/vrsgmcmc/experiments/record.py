@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -49,10 +50,26 @@ def facts(command: str) -> dict[str, Any]:
     return {
         "command": command,
         "versions": {name: version(name) for name in packages},
+        **({} if (known := commit()) is None else {"commit": known}),
         "python": platform.python_version(),
         "machine": platform.platform(),
         "device": jax.devices()[0].device_kind,
     }
+
+
+def commit() -> str | None:
+    """The commit of the sources, where the package is used out of a checkout."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    try:
+        told = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip()
 
 
 def save_record(
