@@ -167,6 +167,7 @@ def test_the_tour_of_the_theory_shows_what_it_says(elsewhere):
     assert abs(names["found"].squared) < 0.05 < 0.3 < names["moved"].squared
 
 
+@pytest.mark.slow
 def test_the_audit_and_the_plan_of_planning_are_as_shown(elsewhere, capsys):
     page = ROOT / "docs" / "planning.md"
     shown = iter(SHOWN.findall(page.read_text()))
