@@ -17,8 +17,9 @@ import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from scipy.ndimage import gaussian_filter1d
 
 COLOURS = (
@@ -103,8 +104,18 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
             label_ends(axes, names)
         grid[-1].set_xlabel(x_label)
         for axis in (grid[-1].xaxis, *(axes.yaxis for axes in grid)):
+            if axis.get_scale() == "log":
+                plain_decades(axis)
             axis.set_major_formatter(lambda value, _: f"{value:g}")
         return figure
+
+
+def plain_decades(axis: Axis) -> None:
+    """Marks at 1, 2, 5 of a few decades, or at 1 of many: numbers that do not run into each other."""
+    low, high = axis.get_view_interval()
+    few = np.log10(high / low) < 2.5
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> None:

@@ -38,7 +38,7 @@ STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-lik
 EVERY = 10  # steps between two predictions
 QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
-PAPER, SHUFFLED = "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 100, shuffled anchors"
+PAPER, SHUFFLED = "vrSG-MCMC, n1 = 100", "vrSG-MCMC, shuffled anchors"
 METHODS = {
     "SGLD, n = 10": Method(minibatch()),
     "SGLD, n = 30": Method(minibatch(), batch_size=30),  # costs per step what n1 = 100 does
