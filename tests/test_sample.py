@@ -585,15 +585,31 @@ def press_ctrl_c(times=1):
 
 
 def press_during(monkeypatch, chunk, times=1):
-    lengths, measure = [], driver.next_length
+    chunks, took = [], driver.Pace.took
 
-    def next_length(*arguments):
-        lengths.append(measure(*arguments))
-        if len(lengths) == chunk:
+    def press(*arguments):
+        chunks.append(took(*arguments))
+        if len(chunks) == chunk:
             press_ctrl_c(times)
-        return lengths[-1]
 
-    monkeypatch.setattr(driver, "next_length", next_length)
+    monkeypatch.setattr(driver.Pace, "took", press)
+
+
+def test_chunks_take_as_long_as_wanted_and_are_worth_the_call():
+    def settled(price, each):
+        pace = driver.Pace(64)
+        pace.took(64, 5.0)  # compiles
+        for _ in range(60):
+            pace.took(pace.length, price + each * pace.length)
+        return pace.length * each, price + pace.length * each
+
+    for each in (1e-5, 1e-3, 0.1):
+        work, whole = settled(0.0, each)
+        assert 0.4 <= whole <= 0.6, each
+    for price, each in ((0.3, 1e-3), (0.6, 1e-4), (1.0, 0.05)):
+        work, whole = settled(price, each)
+        assert work > 0.8 * price  # not one unit a call
+        assert whole < 2.2
 
 
 def test_ctrl_c_returns_what_is_finished(monkeypatch):

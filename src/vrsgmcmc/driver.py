@@ -195,12 +195,13 @@ class Run:
         program, renewed = self.job.program, []
         parts = -(-program.size // program.part)
         for roots, state in zip(self.roots, states, strict=True):
-            partial_sum, done, length = self.call(chain.blank, (state,)), 0, 1
+            partial_sum, done, pace = self.call(chain.blank, (state,)), 0, Pace(1)
             while done < parts:
-                clock, stop = time.monotonic(), min(done + length, parts)
+                clock, stop = time.monotonic(), min(done + pace.length, parts)
                 call = (roots, state, partial_sum), (np.int32(done), np.int32(stop))
                 partial_sum = jax.block_until_ready(self.call(chain.collect_once, *call))
-                done, length = stop, next_length(length, time.monotonic() - clock)
+                pace.took(stop - done, time.monotonic() - clock)
+                done = stop
                 if interrupted():
                     raise KeyboardInterrupt("interrupted before the first step")
             renewed.append(self.call(chain.renew_once, (roots, state, partial_sum)))
@@ -208,13 +209,13 @@ class Run:
         return renewed
 
     def run_chunks(self, interrupted: Callable[[], bool]) -> None:
-        job, line, length = self.job, self.line, FIRST_CHUNK
+        job, line, pace = self.job, self.line, Pace(FIRST_CHUNK)
         while not self.over and not interrupted():
-            clock, longest = time.monotonic(), min(length, job.longest_chunk)
+            clock, longest = time.monotonic(), min(pace.length, job.longest_chunk)
             stop = min(self.unit + longest, line.unit(job.first + job.num_steps))
             self.one_chunk(stop, interrupted)
             self.visits += job.visited(line.parts_between(self.unit, stop))
-            length = next_length(length, time.monotonic() - clock)
+            pace.took(stop - self.unit, time.monotonic() - clock)
             self.unit = stop
             if self.progress.due:
                 self.show()
@@ -328,10 +329,31 @@ def stack(trees: list) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def next_length(length: int, seconds: float) -> int:
-    """The length of the next chunk, so that it takes about as long as wanted."""
-    wanted = length * SECONDS_PER_CHUNK / max(seconds, 1e-6)
-    return int(np.clip(wanted, 1, min(8 * length, LONGEST_CHUNK)))
+class Pace:
+    """How many units the next call should make, so that it takes about as long as wanted.
+
+    A call has a price of its own (SAGA's table is copied once): two calls of different lengths show it.
+    Where it is high, calls are made longer, so that it is not the greater part of their time.
+    """
+
+    def __init__(self, length: int):
+        self.length, self.price = length, 0.0
+        self.calls, self.other = 0, (0, 0.0)  # an earlier call of another length; the first compiles
+
+    def took(self, length: int, seconds: float) -> None:
+        """So many units took so long."""
+        before, then = self.other
+        self.calls += 1
+        if before and max(before, length) >= 1.5 * min(before, length):
+            each = max((seconds - then) / (length - before), 0.0)
+            self.price = float(np.clip(seconds - each * length, 0.0, seconds))
+            self.other = length, seconds
+        elif self.calls == 2:
+            self.other = length, seconds
+        work = np.clip(4 * self.price, SECONDS_PER_CHUNK, 4 * SECONDS_PER_CHUNK) - self.price
+        wanted = length * max(work, self.price) / max(seconds - self.price, 1e-6)
+        whole = np.ceil(wanted) if wanted > length else np.floor(wanted)
+        self.length = int(np.clip(whole, 1, min(8 * length, LONGEST_CHUNK)))
 
 
 @partial(jax.jit, static_argnames=("posterior", "rows"))
