@@ -19,7 +19,9 @@ import argparse
 import csv
 import json
 import platform
+import shlex
 import subprocess
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -196,11 +198,12 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("results/planning.csv"))
     parser.add_argument("--only", default="", help="a part of a problem's name")
     arguments = parser.parse_args()
-    rows, began = [], time.monotonic()
+    rows, records = kept(arguments.out)
     for name, problem in problems():
         if arguments.only not in name:
             continue
         print(name, flush=True)
+        began = time.monotonic()
         chosen = vr.plan(
             problem.posterior,
             problem.data,
@@ -229,23 +232,39 @@ def main():
             "ratio upper 95": np.quantile(ratios, 0.95),
         }
         print({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-        rows.append(row)
-    with arguments.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
+        rows[name], records[name] = row, record(time.monotonic() - began)
+        keep(arguments.out, rows, records)
+
+
+def kept(path):
+    """The rows of earlier runs, by problem, and how they were made."""
+    if not path.exists():
+        return {}, {}
+    with path.open(newline="") as file:
+        rows = {row["problem"]: row for row in csv.DictReader(file)}
+    return rows, json.loads(path.with_suffix(".json").read_text())
+
+
+def keep(path, rows, records):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, next(iter(rows.values())))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(rows.values())
+    path.with_suffix(".json").write_text(json.dumps(records, indent=2) + "\n")
+
+
+def record(seconds):
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
-    record = {
-        "command": "python benchmarks/planning.py",
+    return {
+        "command": shlex.join(["python", *sys.argv]),
         "commit": commit.stdout.strip(),
         "versions": {name: version(name) for name in ("vrsgmcmc", "jax", "numpy")},
         "python": platform.python_version(),
         "seeds": {"grid": 1, "finalists": 4, "plan": 2, "winner": 3},
-        "seconds": round(time.monotonic() - began),
+        "seconds": round(seconds),
     }
-    arguments.out.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
 
 
 if __name__ == "__main__":
