@@ -115,7 +115,8 @@ def one(name: str, settings: Settings, folder: Path, command: str) -> None:
 
     for table, rows in outcome.tables.items():
         save_csv(folder / f"{table}.csv", rows)
-    save_record(folder, name, command, settings, outcome.record)
+    claims = [claim._asdict() for claim in outcome.report.claims]
+    save_record(folder, name, command, settings, {**outcome.record, "claims": claims})
     report = outcome.report._replace(facts={**facts(command), **outcome.report.facts})
     reports.write(report, folder)
     memory.forget()

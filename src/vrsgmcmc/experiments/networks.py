@@ -286,7 +286,6 @@ def outcome(
         "chosen": {name: each.step for name, each in shown.items()},
         "diverged": {name: int(each.trace.diverged.sum()) for name, each in shown.items()},
         "final": finals,
-        "claims": [claim._asdict() for claim in found],
         "keys": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
     }
     text = "\n".join("  ".join(row) for row in [list(table.header), *table.cells()])
