@@ -51,6 +51,11 @@ jaxtyping.install_import_hook(
 )
 
 
+def pytest_make_parametrize_id(config, val, argname):
+    """Bytes do not name a test: those of an archive hold the time, and workers would disagree."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data sets: VRSGMCMC_DATA, which must be right, or one beside ours."""
