@@ -192,8 +192,11 @@ IMPORTERS = {
     "__init__.py",
     "cli/__init__.py",
     "cli/reproduce.py",
+    "datasets/__init__.py",
     "jobs/own.py",
+    "models/__init__.py",
 }  # of fixed names; own code
+DOWNLOADS = "datasets/download.py"
 
 
 @pytest.mark.parametrize(
@@ -214,6 +217,7 @@ def test_nothing_is_unpickled_evaluated_or_imported_by_name(file):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         banned = {"pickle", "marshal", "shelve", "subprocess", "dill", "joblib", "urllib", "socket"}
+        banned -= {"urllib"} if file == SOURCE / DOWNLOADS else set()
         assert not {name.split(".")[0] for name in names} & banned
 
 

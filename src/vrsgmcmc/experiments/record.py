@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -59,17 +58,13 @@ def facts(command: str) -> dict[str, Any]:
 
 def commit() -> str | None:
     """The commit of the sources, where the package is used out of a checkout."""
-    root = Path(__file__).parents[3]
-    if not (root / ".git").exists():
-        return None
+    git = Path(__file__).parents[3] / ".git"
     try:
-        told = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty"],
-            capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        name = head.removeprefix("ref: ")
+        return head if name == head else (git / name).read_text(encoding="utf-8").strip()
+    except OSError:  # no checkout, or one whose references are packed
         return None
-    return told.stdout.strip()
 
 
 def save_record(
