@@ -338,7 +338,8 @@ class Pace:
 
     def __init__(self, length: int):
         self.length, self.price = length, 0.0
-        self.calls, self.other = 0, (0, 0.0)  # an earlier call of another length; the first compiles
+        self.calls = 0  # the first one compiles
+        self.other = 0, 0.0  # an earlier one of another length
 
     def took(self, length: int, seconds: float) -> None:
         """So many units took so long."""
