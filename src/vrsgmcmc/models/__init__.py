@@ -1,4 +1,4 @@
-"""Models with known answers, each written for ONE datum.
+"""Models, each written for ONE datum: some with known answers, and the networks of the paper.
 
 | module | one datum | parameters | exact posterior |
 | --- | --- | --- | --- |
@@ -6,13 +6,33 @@
 | `linear` | y ~ N(x . w, variance) | w [d] | yes, conjugate |
 | `logistic` | y in {0, 1}, P(y = 1) = sigmoid(x . w) | w [d] | no |
 | `softmax` | y in 0..K-1, P(y = k) = softmax(x W + b)_k | {"weight": [d, K], "bias": [K]} | no |
-| `mlp` | a class or a number from f(x) = tanh(x W1 + b1) W2 + b2 | a dict of W1, b1, W2, b2 | no |
+| `mlp` | a class or a number from f(x) = a(x W1 + b1) W2 + b2 | a dict of W1, b1, W2, b2 | no |
+| `cnn` | the class of an image, by four convolutions | an `equinox.Module` | no |
+| `resnet` | the class of an image, or of each in a group, by twenty layers | an `equinox.Module` | no |
+| `lstm` | the next words in a segment of text | an `equinox.Module` | no |
 
 Every module has `posterior(...)`, a `Posterior` whose functions are the same objects for the same
 hyper-parameters (compiled programs are cached on them), and `initial(...)`, a start at zero. `mlp` has
-`classifier(...)` and `regressor(...)`, and its `initial(...)` is a function of a key.
+`classifier(...)` and `regressor(...)`; the `initial(...)` of a network is a function of a key.
+
+Modules are imported when they are first asked for.
 """
 
-from vrsgmcmc.models import gaussian, linear, logistic, mlp, softmax
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["gaussian", "linear", "logistic", "mlp", "softmax"]
+if TYPE_CHECKING:
+    from vrsgmcmc.models import cnn, gaussian, linear, logistic, lstm, mlp, resnet, softmax
+
+__all__ = ["cnn", "gaussian", "linear", "logistic", "lstm", "mlp", "resnet", "softmax"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

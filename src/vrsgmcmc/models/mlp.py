@@ -1,7 +1,7 @@
 """A neural network with one hidden layer: classes or a number from a row of numbers.
 
     W1 [d, h], b1 [h], W2 [h, K], b2 [K]: every entry ~ N(0, prior_variance)
-    f(x) = tanh(x W1 + b1) W2 + b2
+    f(x) = a(x W1 + b1) W2 + b2,   a = tanh or sigmoid
     classifier: P(y_i = k) = softmax(f(x_i))_k,   y_i in {0, ..., K-1}
     regressor:  y_i ~ N(f(x_i)_0, variance),   K = 1
 
@@ -9,6 +9,9 @@ Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b
 prior is much farther from the posterior. Data: a tuple (x [N, d], y [N]); parameters: a dict.
 Permuting hidden units, or flipping their signs, changes nothing, so the posterior has many equal
 modes: look at predictions, not at single weights.
+
+The network of Chen et al. has 100 hidden units and activation="sigmoid": 79,510 parameters on MNIST,
+308,310 on CIFAR-10, with the pixels of an image in a row, as v / 255.
 """
 
 from __future__ import annotations
@@ -21,24 +24,36 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
-from vrsgmcmc.arguments import whole
+from vrsgmcmc.arguments import one_of, whole
 from vrsgmcmc.models.gaussian import log_normal, normal_prior, positive
 from vrsgmcmc.models.linear import check_pair
 from vrsgmcmc.models.logistic import check_labels
 from vrsgmcmc.types import Params, Posterior, PRNGKey, Scalar
 
+ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
 
-def classifier(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:
+
+def classifier(
+    num_classes: int, *, activation: str = "tanh", prior_variance: float | int = 1.0
+) -> Posterior:
     """The posterior of a network whose outputs are the logits of `num_classes` classes."""
     num_classes = whole("mlp.classifier", "num_classes", num_classes, least=2)
+    activation = one_of("mlp.classifier", "activation", activation, ACTIVATIONS)
     prior = normal_prior(positive("prior_variance", prior_variance))
-    return Posterior(prior, _class_loglik(num_classes), check=_check(num_classes))
+    return Posterior(prior, _class_loglik(num_classes, activation), check=_check(num_classes))
 
 
-def regressor(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:
+def regressor(
+    *,
+    variance: float | int = 1.0,
+    activation: str = "tanh",
+    prior_variance: float | int = 1.0,
+) -> Posterior:
     """The posterior of a network whose output is a mean; `variance` is that of the noise in y."""
+    variance = positive("variance", variance)
+    activation = one_of("mlp.regressor", "activation", activation, ACTIVATIONS)
     prior = normal_prior(positive("prior_variance", prior_variance))
-    return Posterior(prior, _number_loglik(positive("variance", variance)), check=_check(None))
+    return Posterior(prior, _number_loglik(variance, activation), check=_check(None))
 
 
 def initial(
@@ -49,15 +64,19 @@ def initial(
     return _initial(*sizes, whole("mlp.initial", "outputs", outputs))
 
 
-def outputs(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
+def outputs(
+    params: PyTree, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
+) -> Float[Array, "*rows k"]:
     """f(x) for one row x [d], or for each row of x [n, d]."""
-    hidden = jnp.tanh(_affine(x, params["weight_1"], params["bias_1"]))
+    hidden = ACTIVATIONS[activation](_affine(x, params["weight_1"], params["bias_1"]))
     return _affine(hidden, params["weight_2"], params["bias_2"])
 
 
-def predict(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
+def predict(
+    params: PyTree, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
+) -> Float[Array, "*rows k"]:
     """The K probabilities of a classifier."""
-    return jax.nn.softmax(outputs(params, x))
+    return jax.nn.softmax(outputs(params, x, activation))
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:
@@ -80,10 +99,10 @@ def _initial(d: int, hidden: int, outputs: int) -> Callable[[PRNGKey], Any]:
 
 
 @cache
-def _class_loglik(num_classes: int) -> Callable[[Params, Any], Scalar]:
+def _class_loglik(num_classes: int, activation: str) -> Callable[[Params, Any], Scalar]:
     def loglik(params: Params, datum: tuple[Any, Any]) -> Scalar:
         x, y = datum
-        logits = outputs(params, x)
+        logits = outputs(params, x, activation)
         if logits.shape != (num_classes,):  # labels above it would be clamped
             raise ValueError(
                 f"mlp: the network must have {num_classes} outputs, one per class, got "
@@ -95,10 +114,10 @@ def _class_loglik(num_classes: int) -> Callable[[Params, Any], Scalar]:
 
 
 @cache
-def _number_loglik(variance: float) -> Callable[[Params, Any], Scalar]:
+def _number_loglik(variance: float, activation: str) -> Callable[[Params, Any], Scalar]:
     def loglik(params: Params, datum: tuple[Any, Any]) -> Scalar:
         x, y = datum
-        (mean,) = outputs(params, x)
+        (mean,) = outputs(params, x, activation)
         return log_normal(y - mean, variance)
 
     return loglik

@@ -1,0 +1,172 @@
+"""CNN-4: four 3x3 convolutions and a linear layer, classes from small images.
+
+    C32 - pool - C32 - pool - C64 - pool - C32 - dropout - linear
+
+    every convolution is followed by max(0, .), every pool halves height and width by 2x2 maxima;
+    dropout keeps each of the last convolution's outputs with probability 1 - rate, divided by it;
+    every parameter ~ N(0, prior_variance),   P(y_i = k) = softmax(f(x_i))_k
+
+For 32x32 images in colour and 10 classes these are 52,234 parameters (Chen et al., section 5.2; the
+rate is not given there). Chains start from He's initialisation, N(0, 2 / fan-in), with biases 0.
+
+Dropout is a part of the datum: `augment` hands the datum its key, which an anchored estimator keeps
+until its next refresh, so both gradients of a pair see the same mask. `predict` drops nothing.
+
+Data: a tuple (x [N, h, w, channels], y [N]); x bytes or floating numbers (`images`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from vrsgmcmc.arguments import number, whole
+from vrsgmcmc.models.gaussian import normal_prior, positive
+from vrsgmcmc.models.images import check_images, crop_and_flip, each, pixels
+from vrsgmcmc.models.layers import Affine, Convolution, affine, he_kernel
+from vrsgmcmc.types import Posterior, PRNGKey, Scalar
+
+WIDTHS = (32, 32, 64, 32)
+
+
+class CNN(eqx.Module):
+    """The parameters; all convolutions but the last are followed by a pool."""
+
+    convolutions: tuple[Convolution, ...]
+    head: Affine
+
+
+def posterior(
+    num_classes: int = 10,
+    *,
+    dropout: float = 0.5,
+    crops: bool = False,
+    prior_variance: float | int = 1.0,
+) -> Posterior:
+    """The posterior of the network's parameters.
+
+    - `dropout`: the rate, from 0 (none) to below 1.
+    - `crops`: show each image moved by up to 4 pixels and mirrored at random.
+    """
+    num_classes = whole("cnn.posterior", "num_classes", num_classes, least=2)
+    dropout = number("cnn.posterior", "dropout", dropout)
+    if not 0 <= dropout < 1:
+        raise ValueError(
+            f"cnn.posterior(dropout={dropout}): dropout must be at least 0 and below 1. "
+            "It is the share of outputs that is left out."
+        )
+    return Posterior(
+        normal_prior(positive("prior_variance", prior_variance)),
+        _loglik(num_classes, dropout),
+        _augment(dropout > 0, bool(crops)),
+        check=_check(num_classes),
+    )
+
+
+def initial(
+    num_classes: int = 10,
+    *,
+    shape: Sequence[int] = (32, 32, 3),
+    widths: Sequence[int] = WIDTHS,
+) -> Callable[[PRNGKey], CNN]:
+    """A function of a key, for images of a shape [h, w, channels]: each chain starts elsewhere."""
+    shape = tuple(whole("cnn.initial", "shape", length) for length in shape)
+    widths = tuple(whole("cnn.initial", "widths", width) for width in widths)
+    halvings = 2 ** (len(widths) - 1)
+    if len(shape) != 3 or shape[0] % halvings or shape[1] % halvings:
+        raise ValueError(
+            f"cnn.initial(shape={shape}): shape must be (h, w, channels) with h and w multiples of "
+            f"{halvings}, for {len(widths) - 1} pools halve them. Pad the images."
+        )
+    return _initial(whole("cnn.initial", "num_classes", num_classes, least=2), shape, widths)
+
+
+def predict(net: CNN, images: Shaped[Array, "n h w c"]) -> Float[Array, "n classes"]:
+    """The probabilities of the classes for each image, without dropout."""
+    return jax.nn.softmax(each(lambda image: logits(net, image), images))
+
+
+def logits(
+    net: CNN, image: Shaped[Array, "h w c"], key: PRNGKey | None = None, dropout: float = 0.0
+) -> Float[Array, " classes"]:
+    """f(x) for one image; with a key, some outputs of the last convolution are dropped."""
+    *pooled, last = net.convolutions
+    x = pixels(image, last.kernel.dtype)[None]
+    for convolution in pooled:
+        x = jax.nn.relu(max_pool(convolution(x)))
+    x = jax.nn.relu(last(x)).reshape(-1)
+    if key is not None:
+        kept = jax.random.bernoulli(key, 1 - dropout, x.shape)
+        x = jnp.where(kept, x / (1 - dropout), 0)
+    return net.head(x)
+
+
+def max_pool(x: Float[Array, "k h w c"]) -> Float[Array, "k h/2 w/2 c"]:
+    """The largest of each 2x2 square, as a reduction: XLA:CPU's windows take twice as long."""
+    k, h, w, c = x.shape
+    return jnp.max(x.reshape(k, h // 2, 2, w // 2, 2, c), axis=(2, 4))
+
+
+@cache
+def _initial(num_classes: int, shape: tuple[int, ...], widths: tuple[int, ...]) -> Callable:
+    h, w, channels = shape
+    side = 2 ** (len(widths) - 1)
+
+    def initial(key: PRNGKey) -> CNN:
+        *keys, last = jax.random.split(key, len(widths) + 1)
+        convolutions = tuple(
+            Convolution(he_kernel(key, inputs, outputs), jnp.zeros(outputs))
+            for key, (inputs, outputs) in zip(keys, pairwise((channels, *widths)), strict=True)
+        )
+        return CNN(convolutions, affine(last, (h // side) * (w // side) * widths[-1], num_classes))
+
+    return initial
+
+
+@cache
+def _loglik(num_classes: int, dropout: float) -> Callable[[CNN, Any], Scalar]:
+    def loglik(net: CNN, datum: tuple) -> Scalar:
+        image, label, *key = datum
+        found = logits(net, image, *key, dropout=dropout)
+        check_outputs("cnn", found, num_classes)
+        return jax.nn.log_softmax(found)[label]
+
+    return loglik
+
+
+def check_outputs(model: str, found: Float[Array, " outputs"], num_classes: int) -> None:
+    """Labels above the last output would be read as the last."""
+    if found.shape != (num_classes,):
+        raise ValueError(
+            f"{model}: the network must have {num_classes} outputs, one per class, got "
+            f"{found.shape[0]}. Start from initial({num_classes})."
+        )
+
+
+@cache
+def _augment(dropout: bool, crops: bool) -> Callable[[PRNGKey, tuple], tuple] | None:
+    if not (dropout or crops):
+        return None
+
+    def augment(key: PRNGKey, item: tuple) -> tuple:
+        image, label = item
+        move, drop = jax.random.split(key)
+        image = crop_and_flip(move, image) if crops else image
+        return (image, label, drop) if dropout else (image, label)
+
+    return augment
+
+
+@cache
+def _check(num_classes: int) -> Callable[[Any], None]:
+    def check(data: Any) -> None:
+        check_images("cnn", data, num_classes)
+
+    return check

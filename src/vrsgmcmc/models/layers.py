@@ -1,0 +1,103 @@
+"""The two layers with weights that the networks share: affine maps and 3x3 convolutions.
+
+    affine       y = x W + b
+    convolution  y[p, q] = sum_ij x[s p + i - 1, s q + j - 1] K[i, j] + b,   zeros around the image
+
+A network is an `equinox.Module` whose leaves are its parameters and nothing else; strides and the like
+are static. So the network itself is the `params` of `loglik(params, datum)`, and every function of the
+library that takes a pytree of arrays takes it.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from vrsgmcmc.types import PRNGKey
+
+LAYOUT = ("NHWC", "HWIO", "NHWC")
+
+
+class Affine(eqx.Module):
+    """x W + b, for one row or many."""
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
+        product = jnp.matmul(x, self.weight)
+        return product + jnp.broadcast_to(self.bias, product.shape)
+
+
+class Convolution(eqx.Module):
+    """A 3x3 convolution of some images, with a bias."""
+
+    kernel: Float[Array, "3 3 inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    def __call__(self, x: Float[Array, "k h w inputs"]) -> Float[Array, "k h w outputs"]:
+        return convolve(x, self.kernel) + self.bias[None, None, None]
+
+
+def affine(key: PRNGKey, inputs: int, outputs: int) -> Affine:
+    """Weights N(0, 1 / inputs), biases 0: outputs of the size of the inputs."""
+    weight = jax.random.normal(key, (inputs, outputs)) / inputs**0.5
+    return Affine(weight, jnp.zeros(outputs))
+
+
+def he_kernel(key: PRNGKey, inputs: int, outputs: int) -> Float[Array, "3 3 inputs outputs"]:
+    """N(0, 2 / (9 inputs)): the size of the signal survives a ReLU (He et al. 2015)."""
+    return jax.random.normal(key, (3, 3, inputs, outputs)) * (2 / (9 * inputs)) ** 0.5
+
+
+def convolve(
+    x: Float[Array, "k h w inputs"], kernel: Float[Array, "3 3 inputs outputs"], stride: int = 1
+) -> Float[Array, "k p q outputs"]:
+    """The convolution without its bias.
+
+    Its gradients are written out, because XLA:CPU brings a convolution into the form for which it has
+    fast code only at the top level of a program, not in the body of a loop, where a chain spends its
+    life: there JAX's own gradients, convolutions with their axes exchanged, take 20 times as long.
+    """
+    return _convolve(x, kernel, stride)
+
+
+def _value(x: Array, kernel: Array, stride: int) -> Array:
+    return jax.lax.conv_general_dilated(
+        x, kernel, (stride, stride), ((1, 1), (1, 1)), dimension_numbers=LAYOUT
+    )
+
+
+def _forward(x, kernel, stride):
+    return _value(x, kernel, stride), (x, kernel)
+
+
+def _backward(stride, kept, slope):
+    """In x the same convolution with the kernel turned round; in K[i, j] one matrix product."""
+    x, kernel = kept
+    (h, w), (p, q) = x.shape[1:3], slope.shape[1:3]
+    in_x = jax.lax.conv_general_dilated(
+        slope,
+        jnp.flip(kernel, (0, 1)).swapaxes(2, 3),
+        (1, 1),
+        ((1, h - stride * (p - 1)), (1, w - stride * (q - 1))),
+        lhs_dilation=(stride, stride),
+        dimension_numbers=LAYOUT,
+    )
+    framed = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+
+    def met(i, j):
+        """What kernel element (i, j) meets at each position of the output."""
+        rows = slice(i, i + stride * (p - 1) + 1, stride)
+        columns = slice(j, j + stride * (q - 1) + 1, stride)
+        return framed[:, rows, columns].reshape(-1, x.shape[3])
+
+    slope = slope.reshape(-1, slope.shape[3])
+    in_kernel = [met(i, j).T @ slope for i in range(3) for j in range(3)]
+    return in_x, jnp.stack(in_kernel).reshape(kernel.shape)
+
+
+_convolve = jax.custom_vjp(_value, nondiff_argnums=(2,))
+_convolve.defvjp(_forward, _backward)

@@ -1,0 +1,285 @@
+"""ResNet-20 for small images (He et al. 2016), one image at a time or ten of them together.
+
+    x = max(0, norm(conv(image)));   three stages of three blocks, of 16, 32 and 64 channels:
+    x' = max(0, x + norm(conv(max(0, norm(conv(x))))))
+    f = linear(mean of x over the pixels),   P(y_i = k) = softmax(f)_k
+    every parameter ~ N(0, prior_variance)
+
+All convolutions are 3x3. The first of the second and of the third stage has stride 2; past it goes
+every second pixel of x, with zeros in the new channels. For images in colour and 10 classes these are
+269,722 parameters (0.27 million in the paper). Chains start from He's initialisation, with scales 1 and
+shifts 0.
+
+The original normalises each channel by its mean and variance over the batch. The likelihood of an image
+then depends on which images it was drawn with: there is no sum over the data for an estimator to
+estimate, and what an anchor remembers is the gradient of another function. There are two ways out:
+
+    norm="group_norm"   mean and variance over eight groups of channels within the image (Wu & He 2018);
+                        a datum is an image. The default.
+    norm="batch_norm"   a datum is a fixed group of ten images, normalised by its own means and
+                        variances, so that the likelihood factorises over groups. `groups` makes them,
+                        once; ten data are a hundred images, and a pass over the data costs the same.
+
+To predict one image, batch-norm needs means and variances to stand for those of a group: `statistics`
+has them over the training data, for given parameters.
+
+Data: (x [N, h, w, channels], y [N]), or groups of them, (x [N, 10, h, w, channels], y [N, 10]).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int, Shaped
+
+from vrsgmcmc.arguments import one_of, whole
+from vrsgmcmc.models.cnn import check_outputs
+from vrsgmcmc.models.gaussian import normal_prior, positive
+from vrsgmcmc.models.images import check_images, crop_and_flip, each, pixels
+from vrsgmcmc.models.layers import Affine, affine, convolve, he_kernel
+from vrsgmcmc.types import Posterior, PRNGKey, Scalar
+
+CHANNEL_GROUPS = 8
+EPSILON = 1e-5
+NORMS = ("group_norm", "batch_norm")
+
+
+class Moments(NamedTuple):
+    """Mean and variance, in a shape that broadcasts against images [k, h, w, channels]."""
+
+    mean: Float[Array, "#k 1 1 c"]
+    variance: Float[Array, "#k 1 1 c"]
+
+
+class Norm(eqx.Module):
+    """Scale and shift after the normalisation."""
+
+    scale: Float[Array, " c"]
+    shift: Float[Array, " c"]
+
+    def __call__(self, x: Float[Array, "k h w c"], by: Moments) -> Float[Array, "k h w c"]:
+        scale = self.scale[None, None, None] * jax.lax.rsqrt(by.variance + EPSILON)
+        return (x - by.mean) * scale + self.shift[None, None, None]
+
+
+Normalise: TypeAlias = Callable[[Norm, Float[Array, "k h w c"]], Float[Array, "k h w c"]]
+
+
+class Block(eqx.Module):
+    """Two convolutions that are passed by."""
+
+    kernels: tuple[Float[Array, "3 3 _ c"], Float[Array, "3 3 c c"]]
+    norms: tuple[Norm, Norm]
+
+    def __call__(self, x: Float[Array, "k h w _"], normalise: Normalise) -> Float[Array, "k p q c"]:
+        inputs, outputs = self.kernels[0].shape[2:]
+        stride = 1 if inputs == outputs else 2
+        inner = jax.nn.relu(normalise(self.norms[0], convolve(x, self.kernels[0], stride)))
+        added = normalise(self.norms[1], convolve(inner, self.kernels[1]))
+        new = outputs - inputs
+        passed = x[:, ::stride, ::stride]
+        passed = jnp.pad(passed, ((0, 0), (0, 0), (0, 0), (new // 2, new - new // 2)))
+        return jax.nn.relu(passed + added)
+
+
+class ResNet(eqx.Module):
+    """The parameters."""
+
+    kernel: Float[Array, "3 3 channels c"]
+    norm: Norm
+    blocks: tuple[Block, ...]
+    head: Affine
+
+
+def posterior(
+    num_classes: int = 10,
+    *,
+    norm: str = "group_norm",
+    crops: bool = False,
+    prior_variance: float | int = 1.0,
+) -> Posterior:
+    """The posterior of the network's parameters.
+
+    - `norm`: "group_norm", a datum is an image; "batch_norm", a datum is a group of images.
+    - `crops`: show each image moved by up to 4 pixels and mirrored at random.
+    """
+    num_classes = whole("resnet.posterior", "num_classes", num_classes, least=2)
+    grouped = one_of("resnet.posterior", "norm", norm, NORMS) == "batch_norm"
+    return Posterior(
+        normal_prior(positive("prior_variance", prior_variance)),
+        _loglik(num_classes, grouped),
+        (_augment_group if grouped else _augment_image) if crops else None,
+        check=_check(num_classes, grouped),
+    )
+
+
+def initial(
+    num_classes: int = 10, *, channels: int = 3, width: int = 16, blocks: int = 3
+) -> Callable[[PRNGKey], ResNet]:
+    """A function of a key: each chain starts elsewhere.
+
+    `width` is that of the first stage, `blocks` their number in each stage: 6 blocks + 2 layers.
+    """
+    return _initial(
+        whole("resnet.initial", "num_classes", num_classes, least=2),
+        whole("resnet.initial", "channels", channels),
+        whole("resnet.initial", "width", width),
+        whole("resnet.initial", "blocks", blocks),
+    )
+
+
+def groups(
+    x: Shaped[ArrayLike, "n h w c"], y: Int[ArrayLike, " n"], *, size: int = 10, seed: int = 0
+) -> tuple[Shaped[np.ndarray, "m size h w c"], Int[np.ndarray, "m size"]]:
+    """Images in random groups, the data for batch-norm; what makes no whole group is left out."""
+    x, y = np.asarray(x), np.asarray(y)
+    size = whole("resnet.groups", "size", size, least=2)
+    if len(x) != len(y) or len(x) < size:
+        raise ValueError(
+            f"resnet.groups: x and y must have the same number of rows, at least {size}, got "
+            f"{len(x)} and {len(y)}."
+        )
+    rows = np.random.default_rng(seed).permutation(len(x))[: len(x) // size * size]
+    rows = rows.reshape(-1, size)
+    return x[rows], y[rows]
+
+
+def predict(
+    net: ResNet, images: Shaped[Array, "n h w c"], by: tuple[Moments, ...] | None = None
+) -> Float[Array, "n classes"]:
+    """The probabilities of the classes for each image.
+
+    `by`: the `statistics` of a network with batch-norm. None: it is one with group-norm.
+    """
+
+    def one(image):
+        known = iter(by or ())
+        normalise = group_norm if by is None else lambda norm, x: norm(x, next(known))
+        return logits(net, image[None], normalise)[0]
+
+    return jax.nn.softmax(each(one, images))
+
+
+def statistics(net: ResNet, images: Shaped[Array, "m size h w c"]) -> tuple[Moments, ...]:
+    """Mean and variance of what each norm sees, over all these groups, each normalised by its own.
+
+    For the batch-norm of test images: of the training data, or of some hundred groups of them.
+    """
+
+    def one(group):
+        seen = []
+
+        def noted(norm, x):
+            seen.append(batch_moments(x))
+            return norm(x, seen[-1])
+
+        logits(net, group, noted)
+        return tuple(seen)
+
+    def pooled(found: Moments) -> Moments:
+        mean = found.mean.mean(0)
+        between = jnp.square(found.mean - mean[None]).mean(0)
+        return Moments(mean, found.variance.mean(0) + between)
+
+    return tuple(pooled(found) for found in jax.lax.map(one, images))
+
+
+def logits(
+    net: ResNet, images: Shaped[Array, "k h w c"], normalise: Normalise
+) -> Float[Array, "k classes"]:
+    """f(x) for some images."""
+    x = pixels(images, net.kernel.dtype)
+    x = jax.nn.relu(normalise(net.norm, convolve(x, net.kernel)))
+    for block in net.blocks:
+        x = block(x, normalise)
+    return net.head(jnp.mean(x, axis=(1, 2)))
+
+
+def group_norm(norm: Norm, x: Float[Array, "k h w c"]) -> Float[Array, "k h w c"]:
+    """Normalised over the pixels and a group of channels of each image."""
+    count, *_, channels = x.shape
+    together = channels // math.gcd(CHANNEL_GROUPS, channels)
+
+    def average(values):  # over the pixels first: a reduction over channels alone is slow
+        means = jnp.mean(values, axis=(1, 2)).reshape(count, -1, together).mean(2)
+        return jnp.repeat(means, together, axis=1)[:, None, None]
+
+    mean = average(x)
+    return norm(x, Moments(mean, average(jnp.square(x - mean))))
+
+
+def batch_norm(norm: Norm, x: Float[Array, "k h w c"]) -> Float[Array, "k h w c"]:
+    """Normalised over all pixels of all images, channel by channel."""
+    return norm(x, batch_moments(x))
+
+
+def batch_moments(x: Float[Array, "k h w c"]) -> Moments:
+    mean = jnp.mean(x, axis=(0, 1, 2), keepdims=True)
+    return Moments(mean, jnp.mean(jnp.square(x - mean), axis=(0, 1, 2), keepdims=True))
+
+
+@cache
+def _initial(num_classes: int, channels: int, width: int, blocks: int) -> Callable:
+    widths = [width * 2**stage for stage in range(3) for _ in range(blocks)]
+
+    def norm(width: int) -> Norm:
+        return Norm(jnp.ones(width), jnp.zeros(width))
+
+    def block(key: PRNGKey, inputs: int, outputs: int) -> Block:
+        first, second = jax.random.split(key)
+        kernels = he_kernel(first, inputs, outputs), he_kernel(second, outputs, outputs)
+        return Block(kernels, (norm(outputs), norm(outputs)))
+
+    def initial(key: PRNGKey) -> ResNet:
+        first, last, *keys = jax.random.split(key, len(widths) + 2)
+        return ResNet(
+            he_kernel(first, channels, width),
+            norm(width),
+            tuple(map(block, keys, [width, *widths], widths)),
+            affine(last, widths[-1], num_classes),
+        )
+
+    return initial
+
+
+@cache
+def _loglik(num_classes: int, grouped: bool) -> Callable[[ResNet, Any], Scalar]:
+    def of_group(net: ResNet, datum: tuple) -> Scalar:
+        images, labels = datum
+        found = jax.nn.log_softmax(logits(net, images, batch_norm))
+        check_outputs("resnet", found[0], num_classes)
+        return jnp.sum(jnp.take_along_axis(found, labels[:, None], axis=1))
+
+    def of_image(net: ResNet, datum: tuple) -> Scalar:
+        image, label = datum
+        (found,) = logits(net, image[None], group_norm)
+        check_outputs("resnet", found, num_classes)
+        return jax.nn.log_softmax(found)[label]
+
+    return of_group if grouped else of_image
+
+
+def _augment_image(key: PRNGKey, item: tuple) -> tuple:
+    image, label = item
+    return crop_and_flip(key, image), label
+
+
+def _augment_group(key: PRNGKey, item: tuple) -> tuple:
+    images, labels = item
+    return jax.vmap(crop_and_flip)(jax.random.split(key, len(images)), images), labels
+
+
+@cache
+def _check(num_classes: int, grouped: bool) -> Callable[[Any], None]:
+    def check(data: Any) -> None:
+        axes = "N, group, h, w, channels" if grouped else "N, h, w, channels"
+        check_images("resnet", data, num_classes, axes)
+
+    return check
