@@ -27,6 +27,10 @@ COLOURS = (
     *("#009E73", "#CC79A7", "#000000", "#7F5539"),
 )
 DASHES = 4 * ("-", (0, (5, 1.5)))
+LOOKS = [
+    *zip(COLOURS, DASHES, strict=True),  # and again, dotted
+    *((colour, (0, (1, 1.2))) for colour in COLOURS),
+]
 WIDTH = 7.2  # inches: letters stay legible on a phone
 GREY = "#8C8C8C"
 INK = "#333333"
@@ -82,9 +86,7 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, panel in zip(grid, panels, strict=True):
             names = []
-            for (name, (x, y)), colour, dash in zip(
-                panel.lines.items(), COLOURS, DASHES, strict=False
-            ):
+            for (name, (x, y)), (colour, dash) in zip(panel.lines.items(), LOOKS, strict=False):
                 axes.plot(x, y, color=colour, linestyle=dash)
                 if name in panel.bands:
                     axes.fill_between(x, *panel.bands[name], color=colour, alpha=0.15, linewidth=0)

@@ -19,7 +19,7 @@ from vrsgmcmc.theory.predict import forecast
 from vrsgmcmc.tree import named_leaves
 from vrsgmcmc.types import Params, State
 
-MOST_ROWS = 4096  # data that are looked at
+MOST_ROWS, MOST_NUMBERS = 4096, 2**32  # data that are looked at, and parameters times data
 KNOWN = ("sgld", "sghmc", "splitting")  # their law on a quadratic is known
 
 
@@ -87,6 +87,8 @@ def measured(context: Context, state: State, center: Params) -> Finding:
             raise ValueError(
                 f"audit: the state's {held[estimator.name]} is not known yet: kernel.refresh it first."
             )
+    counts = {name: leaf.size for name, leaf in named_leaves(center)}
+    rows = min(size, MOST_ROWS, max(MOST_ROWS // 16, MOST_NUMBERS // sum(counts.values())))
     practical = estimator.name == "practical"
     found: Any = theory.noise(
         context.posterior,
@@ -98,11 +100,10 @@ def measured(context: Context, state: State, center: Params) -> Finding:
         period=estimator.period if practical else None,
         order=context.order,
         anchor_order=context.anchor_order,
-        subsample=min(MOST_ROWS, size) if size > MOST_ROWS else None,
+        subsample=rows if rows < size else None,
         key=0,
     )
     which = "svrg" if estimator.name == "control_variate" else str(estimator.name)
-    counts = {name: leaf.size for name, leaf in named_leaves(center)}
     unit = strength(context)
 
     def ratios(noise: Any, count: int) -> tuple[float, float, float]:
@@ -114,7 +115,6 @@ def measured(context: Context, state: State, center: Params) -> Finding:
     blocks = {name: ratios(found.blocks[name], count) for name, count in counts.items()}
     total = ratios(found, sum(counts.values()))[1]
     drift = 0.0 if anchor is None else found.S2.difference / found.S2.alpha
-    rows = min(MOST_ROWS, size)
     return Finding(total, 0.0, drift, blocks, None, rows * (4 if anchor is not None else 2))
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 from vrsgmcmc.cli.words import Parser, did_you_mean
-from vrsgmcmc.experiments import EXPERIMENTS, Settings
+from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
+
+ALL = "all"
 
 
 def reproduce(words: list[str]) -> int:
@@ -26,22 +28,29 @@ def reproduce(words: list[str]) -> int:
             "See vrsgmcmc reproduce --list."
         )
     for name in names:
-        if name not in EXPERIMENTS:
-            hint = did_you_mean(name, EXPERIMENTS)
+        if name not in (*EXPERIMENTS, ALL):
+            hint = did_you_mean(name, (*EXPERIMENTS, ALL))
             raise ValueError(f"unknown experiment {name!r}.{hint} See vrsgmcmc reproduce --list.")
-    names = list(dict.fromkeys(names))
     settings = Settings(**{**given, "methods": tuple(given.get("methods", ()))})
+    everything = ALL in names
+    names = list(EXPERIMENTS if everything else dict.fromkeys(names))
+    if everything:
+        settings = replace(settings, out=settings.out or Path("paper-report"))
     folders = {name: folder_of(name, names, settings) for name in names}
+    from vrsgmcmc.experiments.memory import Memory
     from vrsgmcmc.experiments.record import claim
 
-    for name, folder in folders.items():
+    for name, folder in (*([(ALL, settings.out)] if everything else ()), *folders.items()):
         try:
             claim(folder, name)
         except OSError as error:
             raise ValueError(f"--out {folder}: {error.strerror or error}") from error
     command = shlex.join(["vrsgmcmc", "reproduce", *words])
-    for name, folder in folders.items():
-        one(name, replace(settings, out=folder), folder, command)
+    done = {n: one(n, replace(settings, out=out), out, command) for n, out in folders.items()}
+    if everything:
+        together(done, settings, command)
+    for folder in folders.values():
+        Memory(folder).forget()
     return 0
 
 
@@ -54,7 +63,9 @@ def parser() -> Parser:
         + "\n".join(f"  {name}: {summary}" for name, summary in EXPERIMENTS.items()),
     )
     sizes = get_args(get_type_hints(Settings)["size"])
-    parser.add_argument("names", nargs="*", metavar="ID", help="experiments; --list shows them")
+    parser.add_argument(
+        "names", nargs="*", metavar="ID", help="experiments, or all; --list shows them"
+    )
     parser.add_argument("--list", action="store_true", help="show the experiments and exit")
     parser.add_argument(
         "--size",
@@ -98,11 +109,12 @@ def folder_of(name: str, names: list[str], settings: Settings) -> Path:
     return settings.out / name if len(names) > 1 else settings.out
 
 
-def one(name: str, settings: Settings, folder: Path, command: str) -> None:
+def one(name: str, settings: Settings, folder: Path, command: str) -> Outcome:
     """Run one experiment and write everything about it."""
     from vrsgmcmc.experiments.memory import Memory
 
-    module, memory = import_module(f"vrsgmcmc.experiments.{name}"), Memory(folder)
+    module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
+    memory = Memory(folder)
     try:
         outcome = module.run(settings, memory)
     except (KeyboardInterrupt, SystemExit) as error:
@@ -119,6 +131,21 @@ def one(name: str, settings: Settings, folder: Path, command: str) -> None:
     save_record(folder, name, command, settings, {**outcome.record, "claims": claims})
     report = outcome.report._replace(facts={**facts(command), **outcome.report.facts})
     reports.write(report, folder)
-    memory.forget()
     print(outcome.text)
     print(f"\nThe report is {folder / 'report.html'}")
+    return outcome
+
+
+def together(done: dict[str, Outcome], settings: Settings, command: str) -> None:
+    """One page about all of them."""
+    from vrsgmcmc import reports
+    from vrsgmcmc.experiments.record import facts, save_record
+    from vrsgmcmc.experiments.together import page, wider_gap
+
+    assert settings.out is not None
+    found = page("The paper's experiments", {name: each.report for name, each in done.items()})
+    found = found._replace(claims=[*found.claims, *wider_gap(done)], facts=facts(command))
+    claims = [claim._asdict() for claim in found.claims]
+    save_record(settings.out, ALL, command, settings, {"claims": claims})
+    reports.write(found, settings.out)
+    print(f"\nThe report of everything is {settings.out / 'report.html'}")

@@ -1,7 +1,7 @@
 """The paper's experiments, one file each, and the table of them.
 
-A file `NAME.py` beside this one has `run(settings, say) -> Outcome`. It is imported when it runs: the
-table alone costs nothing.
+A file beside this one, `mlp_mnist.py` for mlp-mnist, has `run(settings, memory) -> Outcome`. It is
+imported when it runs: the table alone costs nothing.
 """
 
 from __future__ import annotations
@@ -56,4 +56,11 @@ class Outcome(NamedTuple):
 EXPERIMENTS = {
     "gaussian": "MSE of theta^2 on a Gaussian mean against cost and time, with the exact curve",
     "pima": "Logistic regression on the Pima diabetes data: test NLL and the posterior itself",
+    "mlp-mnist": "A network with 100 hidden units on MNIST: test error and loss, calibration",
+    "mlp-cifar10": "A network with 100 hidden units on CIFAR-10",
+    "n1-sensitivity": "The same on CIFAR-10 with anchors of 100 to 2000 images",
+    "cnn4-cifar10": "Four convolutions with dropout on CIFAR-10",
+    "resnet20-cifar10": "ResNet-20 on CIFAR-10, with group-norm and with batch-norm",
+    "lstm-ptb": "A language model on Penn Treebank: perplexity",
+    "lstm-wikitext2": "The same on WikiText-2",
 }

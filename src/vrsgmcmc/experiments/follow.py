@@ -22,9 +22,10 @@ from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.identity import tree_sum
+from vrsgmcmc.kernels import kernel
 from vrsgmcmc.result import Result
 from vrsgmcmc.store.trees import named, rebuilt
-from vrsgmcmc.types import Posterior
+from vrsgmcmc.types import Posterior, State
 
 
 class Task(NamedTuple):
@@ -52,6 +53,7 @@ class Trace(NamedTuple):
     averages: dict[str, Float[np.ndarray, "points chain ..."]]
     diverged: np.ndarray  # [chain]
     snapshots: Mapping[str, Float[np.ndarray, "points chain ..."]] = {}
+    state: State | None = None  # of the chains at the end
 
     def known(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
         """The average after a segment, over the segments that began after a fifth of the steps."""
@@ -137,7 +139,24 @@ def follow(
         averages={name: known[f"averages/{name}"] for name in task.observables},
         diverged=np.any(known["diverged"], axis=0),
         snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
+        state=rebuilt("state", known, blank(task, method, len(step_sizes))),
     )
+
+
+def blank(task: Task, method: Method, chains: int) -> State:
+    """The shapes of the chains' states."""
+    made = kernel(
+        task.posterior,
+        method.estimator,
+        method.integrator,
+        size=task.size,
+        batch_size=method.batch_size,
+    )
+
+    def one(key: Any) -> State:
+        return made.init(key, task.init(key) if callable(task.init) else task.init)
+
+    return jax.eval_shape(jax.vmap(one), jax.random.split(jax.random.key(0), chains))
 
 
 def scheduled(task: Task, step_sizes: Any) -> Any:

@@ -1,0 +1,43 @@
+"""Four convolutions on CIFAR-10: Figure 3 of the paper, upper half. It tunes its step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.images import judged, pictures
+from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD, SHUFFLED
+from vrsgmcmc.models import cnn
+
+CONVOLUTIONAL = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER, SHUFFLED)}
+SMOKE_WIDTHS = (2, 2, 2, 2)
+
+
+def run(settings: Settings, memory: Memory) -> Outcome:
+    return networks.run(EXPERIMENT, settings, memory)
+
+
+def load(settings: Settings) -> Subject:
+    parts = pictures("cifar10", settings)
+    return Subject(
+        cnn.posterior(10),
+        (parts.train.x, parts.train.y.astype(np.int32)),
+        cnn.initial(10, widths=SMOKE_WIDTHS if settings.size == "smoke" else cnn.WIDTHS),
+        judged(parts, cnn.predict, np.asarray),
+        chain_method="sequential",
+    )
+
+
+EXPERIMENT = Experiment(
+    title="CIFAR-10: CNN-4",
+    load=load,
+    sizes={
+        "smoke": Size(passes=1, tuning=0.5, seeds=1, points=3, every=0.5),
+        "small": Size(passes=4, tuning=0.5, seeds=1, points=10, every=0.25),
+        "paper": Size(passes=100, tuning=2, seeds=1, points=30, every=0.5),
+    },
+    step_sizes=(0.02, 0.05, 0.1, 0.2),
+    methods=CONVOLUTIONAL,
+)

@@ -1,0 +1,29 @@
+"""A language model on WikiText-2: Figure 4 of the paper. Its step is 0.5, gradients clipped at 5."""
+
+from __future__ import annotations
+
+from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.texts import TEXT_METHODS, texts
+
+
+def run(settings: Settings, memory: Memory) -> Outcome:
+    return networks.run(EXPERIMENT, settings, memory)
+
+
+def load(settings: Settings) -> Subject:
+    return texts("wikitext2", settings)
+
+
+EXPERIMENT = Experiment(
+    title="WikiText-2: an LSTM with 2 x 200 cells",
+    load=load,
+    sizes={
+        "smoke": Size(passes=4, tuning=2, seeds=1, points=4, every=0.5),
+        "small": Size(passes=2, tuning=0.5, seeds=1, points=8, every=0.25),
+        "paper": Size(passes=20, tuning=1, seeds=1, points=24, every=0.5),
+    },
+    step_sizes=(0.25, 0.5, 1.0),
+    methods=TEXT_METHODS,
+)

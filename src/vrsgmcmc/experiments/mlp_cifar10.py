@@ -1,0 +1,29 @@
+"""A network with 100 sigmoid units on CIFAR-10: Figure 2 of the paper, lower half. Its step is 0.01."""
+
+from __future__ import annotations
+
+from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.images import pictures
+from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments.mlp_mnist import subject
+from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+
+
+def run(settings: Settings, memory: Memory) -> Outcome:
+    return networks.run(EXPERIMENT, settings, memory)
+
+
+def load(settings: Settings) -> Subject:
+    return subject(pictures("cifar10", settings))
+
+
+EXPERIMENT = Experiment(
+    title="CIFAR-10: a network with 100 hidden units",
+    load=load,
+    sizes={
+        "smoke": Size(passes=2, tuning=1, seeds=2, points=4, every=0.25),
+        "small": Size(passes=5, tuning=2, seeds=3, points=12, every=0.1),
+        "paper": Size(passes=100, tuning=5, seeds=3, points=40, every=0.5),
+    },
+    step_sizes=(0.01, 0.03, 0.1, 0.25),
+)

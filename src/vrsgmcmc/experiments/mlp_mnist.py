@@ -1,0 +1,62 @@
+"""A network with 100 sigmoid units on MNIST: Figure 2 of the paper, upper half. Its step is 0.25."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vrsgmcmc import datasets
+from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.images import Pictures, flat, judged, pictures
+from vrsgmcmc.experiments.judged import Judged
+from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.models import mlp
+
+OTHER = 2000
+
+
+def run(settings: Settings, memory: Memory) -> Outcome:
+    return networks.run(EXPERIMENT, settings, memory)
+
+
+def load(settings: Settings) -> Subject:
+    parts = pictures("mnist", settings)
+    found = subject(parts)
+    others = Judged(predict, flat(other_images(parts, settings)))
+    return found._replace(judged={**found.judged, "CIFAR-10 in grey": others})
+
+
+def subject(parts: Pictures) -> Subject:
+    train = flat(parts.train.x), parts.train.y.astype(np.int32)
+    return Subject(
+        mlp.classifier(10, activation="sigmoid"),
+        train,
+        mlp.initial(train[0].shape[1], 10, hidden=100),
+        judged(parts, predict, flat),
+    )
+
+
+def predict(params: Any, x: Any) -> Any:
+    return mlp.predict(params, x, activation="sigmoid")
+
+
+def other_images(parts: Pictures, settings: Settings) -> np.ndarray:
+    """Photographs in grey, cut to 28 x 28: what the network should be unsure of."""
+    if settings.size == "smoke":
+        return parts.test.x[::-1]
+    x = datasets.cifar10(settings.data_dir).x_test[:OTHER, 2:30, 2:30]
+    return x.mean(-1, keepdims=True).round().astype(np.uint8)
+
+
+EXPERIMENT = Experiment(
+    title="MNIST: a network with 100 hidden units",
+    load=load,
+    sizes={
+        "smoke": Size(passes=2, tuning=1, seeds=2, points=4, every=0.25),
+        "small": Size(passes=10, tuning=2, seeds=3, points=16, every=0.1),
+        "paper": Size(passes=100, tuning=10, seeds=5, points=40, every=0.5),
+    },
+    step_sizes=(0.1, 0.25, 0.5, 1.0, 2.0),
+)

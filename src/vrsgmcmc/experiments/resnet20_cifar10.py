@@ -1,0 +1,101 @@
+"""ResNet-20 on CIFAR-10: Figure 3 of the paper, lower half, with h_l = 1 / (10 + 1.8e-3 l).
+
+Twice: with group-norm, where a datum is an image, and with batch-norm, where a datum is a fixed group
+of ten images, so that minibatches of ten images are one datum.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vrsgmcmc.estimators import minibatch, practical
+from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.cnn4_cifar10 import CONVOLUTIONAL
+from vrsgmcmc.experiments.images import Pictures, judged, pictures
+from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.statements import EQUAL, PAPER, SGLD, SHUFFLED
+from vrsgmcmc.experiments.together import joined
+from vrsgmcmc.models import resnet
+
+GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
+IN_GROUPS = {
+    SGLD: Method(minibatch(), 1),
+    EQUAL: Method(minibatch(), 3),
+    PAPER: Method(practical(10, 10), 1),
+    SHUFFLED: Method(practical(10, 10), 1, anchor_order="shuffled"),
+}
+
+
+def run(settings: Settings, memory: Memory) -> Outcome:
+    found = {norm: networks.run(each, settings, memory) for norm, each in EXPERIMENTS.items()}
+    return joined("CIFAR-10: ResNet-20", "norm", found)
+
+
+def schedule(step: Any) -> Any:
+    return 1 / (10 + 1.8e-3 * step)
+
+
+def load(norm: str, settings: Settings) -> Subject:
+    parts = pictures("cifar10", settings)
+    smoke = settings.size == "smoke"
+    load = in_groups if norm == "batch_norm" else one_by_one
+    return load(parts, resnet.initial(10, width=2, blocks=1) if smoke else resnet.initial(10))
+
+
+def one_by_one(parts: Pictures, initial: Any) -> Subject:
+    return Subject(
+        resnet.posterior(10),
+        (parts.train.x, parts.train.y.astype(np.int32)),
+        initial,
+        judged(parts, resnet.predict, np.asarray),
+        chain_method="sequential",
+        schedule=schedule,
+    )
+
+
+def in_groups(parts: Pictures, initial: Any) -> Subject:
+    x, y = resnet.groups(parts.train.x, parts.train.y.astype(np.int32), size=GROUP)
+
+    def with_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return images, x[:STATISTICS]
+
+    return Subject(
+        resnet.posterior(10, norm="batch_norm"),
+        (x, y),
+        initial,
+        judged(parts, predict_by_statistics, with_statistics),
+        chain_method="sequential",
+        schedule=schedule,
+        together=GROUP,
+    )
+
+
+def predict_by_statistics(net: Any, data: Any) -> Any:
+    images, training = data
+    return resnet.predict(net, images, resnet.statistics(net, training))
+
+
+GROUP_NORM = Experiment(
+    title="CIFAR-10: ResNet-20 with group-norm",
+    load=partial(load, "group_norm"),
+    sizes={
+        "smoke": Size(passes=1, tuning=0.5, seeds=1, points=3, every=0.5),
+        "small": Size(passes=1, tuning=0.25, seeds=1, points=6, every=0.125),
+        "paper": Size(passes=50, tuning=0.25, seeds=1, points=30, every=0.5),
+    },
+    step_sizes=(0.3, 1.0, 3.0),  # times 1 / (10 + 1.8e-3 l)
+    methods=CONVOLUTIONAL,
+)
+EXPERIMENTS = {
+    "group-norm": GROUP_NORM,
+    "batch-norm": GROUP_NORM._replace(
+        title="CIFAR-10: ResNet-20 with batch-norm in groups of ten",
+        load=partial(load, "batch_norm"),
+        methods=IN_GROUPS,
+    ),
+}

@@ -1,0 +1,54 @@
+"""Texts for the experiments: an LSTM that reads segments of 35 words, judged by its perplexity.
+
+Size `smoke` has a small network and a made-up text, so that it needs no files.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vrsgmcmc import datasets
+from vrsgmcmc.datasets import Tokens
+from vrsgmcmc.experiments import Settings
+from vrsgmcmc.experiments.judged import Judged
+from vrsgmcmc.experiments.networks import Subject
+from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD, SHUFFLED
+from vrsgmcmc.models import lstm
+
+CLIP = 5.0
+JUDGED, JUDGED_TEST = 20_000, 100_000  # words, from the beginning of each part
+SMOKE_WORDS, SMOKE_VOCABULARY, SMOKE_LENGTH = 2_000, 12, 10
+TEXT_METHODS = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER, SHUFFLED)}
+
+
+def texts(name: str, settings: Settings) -> Subject:
+    """Penn Treebank or WikiText-2."""
+    if settings.size == "smoke":
+        return subject(made_up(), hidden=4, length=SMOKE_LENGTH)
+    load = {"ptb": datasets.penn_treebank, "wikitext2": datasets.wikitext2}[name]
+    return subject(load(settings.data_dir))
+
+
+def subject(text: Tokens, *, hidden: int = 200, length: int = 35) -> Subject:
+    words = len(text.vocabulary)
+    parts = {
+        "validation": text.valid[:JUDGED],
+        "test": text.test[:JUDGED_TEST],
+        "train": text.train[:JUDGED],
+    }
+    return Subject(
+        lstm.posterior(words),
+        lstm.segments(text.train, length),
+        lstm.initial(words, hidden=hidden),
+        {name: Judged(lstm.predict, part) for name, part in parts.items()},
+        chain_method="sequential",
+        clip=CLIP,
+    )
+
+
+def made_up() -> Tokens:
+    """Words that mostly follow one another in a circle."""
+    jumps = np.random.default_rng(0).choice([1, 2, 5], size=SMOKE_WORDS, p=[0.8, 0.1, 0.1])
+    text = (np.cumsum(jumps) % SMOKE_VOCABULARY).astype(np.int32)
+    vocabulary = tuple(map(str, range(SMOKE_VOCABULARY)))
+    return Tokens(text, text[:200], text[-200:], vocabulary)
