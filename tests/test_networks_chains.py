@@ -55,7 +55,7 @@ def test_estimates_are_exact_at_the_anchor_and_unbiased_elsewhere(network):
     """
     posterior, initial, data = SMALL[network]
     kernel = vr.kernel(posterior, vr.practical(3, 2), vr.sgld(), size=N, batch_size=2)
-    anchor_at, here = (initial(key) for key in jax.random.split(jax.random.key(0)))
+    anchor_at, here = map(jax.jit(initial), jax.random.split(jax.random.key(0)))
 
     @jax.jit
     def estimates(lock, step, at):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -308,13 +309,18 @@ def start_positions(init: Any, words: Any, batched: bool) -> Params:
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), init)
     try:
         if batched:
-            return door.as_params(jax.vmap(lambda w: init(chain.unlocked(w)))(words), "init(key)")
+            return door.as_params(starts_of(init, words), "init(key)")
         each = [door.as_params(init(chain.unlocked(w)), "init(key)") for w in words]
     except TypeError as error:
         raise TypeError(
             f"init(key) failed: {error}. It gets one key and returns the start."
         ) from error
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+
+@partial(jax.jit, static_argnums=0)
+def starts_of(init: Callable[[PRNGKey], Params], words: Any) -> Params:
+    return jax.vmap(lambda w: init(chain.unlocked(w)))(words)
 
 
 def start_state(program: Program, setting: Setting, words: Any, params: Params) -> State:

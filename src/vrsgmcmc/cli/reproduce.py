@@ -79,6 +79,12 @@ def parser() -> Parser:
         help="repetitions of every method (default: the size's own number)",
     )
     parser.add_argument(
+        "--passes",
+        type=number,
+        metavar="P",
+        help="passes over the data of every method (default: the size's own number)",
+    )
+    parser.add_argument(
         "--methods", nargs="+", metavar="WORD", help="only methods with one of these in their names"
     )
     parser.add_argument(
@@ -98,6 +104,10 @@ def parser() -> Parser:
 
 def whole(text: str) -> int:
     return int(text)
+
+
+def number(text: str) -> float:
+    return float(text)
 
 
 whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'many'"

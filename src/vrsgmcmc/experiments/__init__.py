@@ -6,6 +6,7 @@ imported when it runs: the table alone costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,8 @@ class Settings:
     """smoke: seconds, a test; small: minutes; paper: the full curves."""
     seeds: int | None = None
     """Independent repetitions of every method; the size's own number if not given."""
+    passes: float | None = None
+    """Data passes of every method; the size's own number if not given."""
     methods: tuple[str, ...] = ()
     """Only the methods whose names contain one of these words."""
     data_dir: Path | None = None
@@ -29,6 +32,13 @@ class Settings:
     def __post_init__(self) -> None:
         if self.seeds is not None and self.seeds < 1:
             raise ValueError(f"--seeds must be at least 1, got {self.seeds}.")
+        if self.passes is not None and not 0 < self.passes < float("inf"):
+            raise ValueError(f"--passes must be a positive number, got {self.passes}.")
+
+    def of(self, sizes: Mapping[str, Any]) -> Any:
+        """The size asked for, with the passes asked for."""
+        size = sizes[self.size]
+        return size if self.passes is None else size._replace(passes=self.passes)
 
     def chosen(self, methods: dict[str, Any]) -> dict[str, Any]:
         """The methods asked for, by a part of their names."""

@@ -33,7 +33,7 @@ START = 0.0
 
 
 class Size(NamedTuple):
-    passes: int
+    passes: float
     chains: int
     points: int
     methods: tuple[str, ...] = tuple(METHODS)
@@ -60,7 +60,7 @@ class Shown(NamedTuple):
 
 
 def run(settings: Settings, memory: Memory) -> Outcome:
-    size = SIZES[settings.size]
+    size = settings.of(SIZES)
     chains = settings.seeds or size.chains
     methods = settings.chosen({name: METHODS[name] for name in size.methods})
     data = np.random.default_rng(0).normal(0.7, 1.0, N).astype(np.float32)
@@ -141,7 +141,7 @@ def outcome(
         ],
     )
     lead = (
-        f"Averages of theta^2 over {chains:,} independent chains of {size.passes} data passes each, "
+        f"Averages of theta^2 over {chains:,} independent chains of {size.passes:g} data passes each, "
         f"against its posterior expectation {truth:.6f}. Points are measured, lines are exact."
     )
     report = Report(

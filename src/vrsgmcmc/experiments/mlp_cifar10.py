@@ -25,5 +25,5 @@ EXPERIMENT = Experiment(
         "small": Size(passes=5, tuning=2, seeds=3, points=12, every=0.1),
         "paper": Size(passes=100, tuning=5, seeds=3, points=40, every=0.5),
     },
-    step_sizes=(0.01, 0.03, 0.1, 0.25),
+    step_sizes=(0.01, 0.03, 0.1, 0.3, 1.0),
 )

@@ -58,5 +58,5 @@ EXPERIMENT = Experiment(
         "small": Size(passes=10, tuning=2, seeds=3, points=16, every=0.1),
         "paper": Size(passes=100, tuning=10, seeds=5, points=40, every=0.5),
     },
-    step_sizes=(0.1, 0.25, 0.5, 1.0, 2.0),
+    step_sizes=(0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
 )

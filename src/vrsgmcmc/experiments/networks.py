@@ -65,11 +65,10 @@ class Experiment(NamedTuple):
 
 
 def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
-    size = experiment.sizes[settings.size]
-    methods = dict(experiment.methods)
-    if settings.size == "smoke" and not settings.methods:
-        methods = {name: methods[name] for name in (SGLD, PAPER)}
-    methods = settings.chosen(methods)
+    size = settings.of(experiment.sizes)
+    if settings.size == "smoke":
+        experiment = shortened(experiment, everything=bool(settings.methods))
+    methods = settings.chosen(dict(experiment.methods))
     seeds = settings.seeds or size.seeds
     subject = on_device(experiment.load(settings))
     shown = {}
@@ -79,6 +78,14 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
             with board.line(name, parts=parts) as line:
                 shown[name] = one(experiment, subject, method, size, seeds, board, memory, line)
     return network_page.outcome(experiment, subject, shown, size, seeds)
+
+
+def shortened(experiment: Experiment, everything: bool) -> Experiment:
+    """Two methods, unless some are named, and two step sizes."""
+    methods = (
+        experiment.methods if everything else {n: experiment.methods[n] for n in (SGLD, PAPER)}
+    )
+    return experiment._replace(methods=methods, step_sizes=experiment.step_sizes[:2])
 
 
 def on_device(subject: Subject) -> Subject:

@@ -52,7 +52,7 @@ METHODS = {
 
 
 class Size(NamedTuple):
-    passes: int
+    passes: float
     chains: int
     points: int
     methods: tuple[str, ...] = tuple(METHODS)
@@ -111,7 +111,7 @@ class Shown(NamedTuple):
 
 
 def run(settings: Settings, memory: Memory) -> Outcome:
-    size = SIZES[settings.size]
+    size = settings.of(SIZES)
     chains = settings.seeds or size.chains
     methods = settings.chosen({name: METHODS[name] for name in size.methods})
     problem, known = prepare(), reference()
@@ -232,7 +232,7 @@ def outcome(
     }
     report = Report(
         title="Pima: Bayesian logistic regression",
-        lead=f"{len(methods)} methods, {size.passes} passes over {task.size} rows each, {chains} "
+        lead=f"{len(methods)} methods, {size.passes:g} passes over {task.size} rows each, {chains} "
         "repetitions. Lower test NLL is better; a chain is worth as many independent draws as would "
         "know posterior means and variances as well.",
         sections=[
