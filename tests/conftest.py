@@ -6,6 +6,7 @@ float64, no rank promotion, no key used twice, annotations checked at run time, 
 
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from pathlib import Path
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir(), f"vrsgmcmc-jax-{os.getuid()}"))
 )
+
+# Most of a short test's time goes to the compiler of machine code, and less to it when it optimises
+# less. The slow tests, which compute for long, run what users run.
+if "PYTEST_XDIST_WORKER" not in os.environ and "slow" not in sys.argv:
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import beartype
 import hypothesis

@@ -158,6 +158,29 @@ def test_reproduce_writes_tables_a_record_and_a_report(found, tmp_path, capsys):
     assert run(words, capsys)[0] == 0  # again: the folder is ours
 
 
+def test_all_of_them_make_a_page_of_their_own(found, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("vrsgmcmc.cli.reproduce.EXPERIMENTS", {"gaussian": "", "pima": ""})
+    monkeypatch.setattr(gaussian, "run", pima.run)
+    monkeypatch.chdir(tmp_path)
+    code, text, _ = run(["reproduce", "all", "--passes", "0.5"], capsys)
+    assert code == 0
+    assert text.splitlines()[-1] == "The report of everything is paper-report/report.html"
+    files = {file.name for file in (tmp_path / "paper-report").iterdir()}
+    assert files == {"gaussian", "pima", "report.html", "run.json"}
+    page = (tmp_path / "paper-report" / "report.html").read_text()
+    assert "gaussian: Part" in page
+    assert "pima: Part" in page
+    assert [settings.passes for settings in found] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("passes", ["0", "-1", "inf", "many"])
+def test_passes_are_a_positive_number(passes, capsys):
+    code, _, err = run(["reproduce", "pima", f"--passes={passes}"], capsys)
+    assert code == 2
+    assert "--passes" in err
+    assert "number" in err
+
+
 def test_the_folder_has_a_name_when_none_is_given(found, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["reproduce", "pima", "pima"], capsys)[0] == 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import jax
 import numpy as np
 import pytest
 
@@ -188,11 +189,23 @@ def test_the_audit_and_the_plan_of_planning_are_as_shown(elsewhere, capsys):
     assert next(blocks, None) is None
 
 
+@pytest.mark.slow
+def test_the_networks_of_networks_learn_what_they_are_shown(elsewhere, capsys):
+    *_, names = execute(ROOT / "docs" / "networks.md")
+    error, perplexity = capsys.readouterr().out.splitlines()
+    assert names["error"] < 0.1
+    assert error == f"{names['error']:.0%} of the test images are in the wrong class"
+    assert 1 < float(perplexity.split()[1]) < 1.5
+    net = names["resnet"].initial(2, channels=1, width=2, blocks=1)(jax.random.key(0))
+    found = names["predictions"](net, (names["x"][200:], names["groups"][0]))
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
         *("README.md", "choosing.md", "conventions.md", "data.md", "extending.md"),
-        *("planning.md", "runs.md", "theory.md", "variance-reduction.md"),
+        *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]
 
 

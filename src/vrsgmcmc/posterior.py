@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from vrsgmcmc.tree import Sum, add, empty_sum
+from vrsgmcmc.tree import Sum, add, empty_sum, nbytes
 from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
 
-PART_BYTES = 2**25  # intermediate values of one part: beyond the caches XLA:CPU gets slower
+PART_BYTES = 3 * 2**23  # intermediate values of one part: beyond the caches XLA:CPU gets slower
+PART_PARAMS = 7  # and they are at least so many times the parameters: a part adds to all of those
 LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
 
 
@@ -80,8 +81,12 @@ def likelihood_gradient(
 
 def cut(count: int, most: int) -> tuple[int, int]:
     """How many parts of at most `most` rows, and of how many each, so that little is done twice."""
-    parts = -(-count // most)
-    return parts, -(-count // max(parts, 1))
+    if count == 0:
+        return 0, 0
+    fewest = -(-count // most)
+    even = {parts: -(-count // parts) for parts in (fewest, fewest + 1)}
+    parts = min(even, key=lambda parts: parts * even[parts])
+    return parts, even[parts]
 
 
 def corrected_gradient(
@@ -136,7 +141,8 @@ def _part_size(posterior: Posterior, structure: Any, leaves: tuple) -> int:
 
     key = jax.eval_shape(lambda: jax.random.key(0))
     traced = jax.make_jaxpr(one)(params, item, key)
-    return max(1, min(LARGEST_PART, PART_BYTES // max(1, _intermediate_bytes(traced.jaxpr))))
+    most = max(PART_BYTES, PART_PARAMS * nbytes(params))
+    return max(1, min(LARGEST_PART, most // max(1, _intermediate_bytes(traced.jaxpr))))
 
 
 def _intermediate_bytes(jaxpr: Any) -> int:

@@ -32,23 +32,24 @@ def reproduce(words: list[str]) -> int:
             hint = did_you_mean(name, (*EXPERIMENTS, ALL))
             raise ValueError(f"unknown experiment {name!r}.{hint} See vrsgmcmc reproduce --list.")
     settings = Settings(**{**given, "methods": tuple(given.get("methods", ()))})
-    everything = ALL in names
-    names = list(EXPERIMENTS if everything else dict.fromkeys(names))
-    if everything:
-        settings = replace(settings, out=settings.out or Path("paper-report"))
+    shared = None
+    if ALL in names:
+        names, shared = list(EXPERIMENTS), settings.out or Path("paper-report")
+        settings = replace(settings, out=shared)
+    names = list(dict.fromkeys(names))
     folders = {name: folder_of(name, names, settings) for name in names}
     from vrsgmcmc.experiments.memory import Memory
     from vrsgmcmc.experiments.record import claim
 
-    for name, folder in (*([(ALL, settings.out)] if everything else ()), *folders.items()):
+    for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
         try:
             claim(folder, name)
         except OSError as error:
             raise ValueError(f"--out {folder}: {error.strerror or error}") from error
     command = shlex.join(["vrsgmcmc", "reproduce", *words])
     done = {n: one(n, replace(settings, out=out), out, command) for n, out in folders.items()}
-    if everything:
-        together(done, settings, command)
+    if shared is not None:
+        together(done, shared, settings, command)
     for folder in folders.values():
         Memory(folder).forget()
     return 0
@@ -146,16 +147,15 @@ def one(name: str, settings: Settings, folder: Path, command: str) -> Outcome:
     return outcome
 
 
-def together(done: dict[str, Outcome], settings: Settings, command: str) -> None:
+def together(done: dict[str, Outcome], folder: Path, settings: Settings, command: str) -> None:
     """One page about all of them."""
     from vrsgmcmc import reports
     from vrsgmcmc.experiments.record import facts, save_record
     from vrsgmcmc.experiments.together import page, wider_gap
 
-    assert settings.out is not None
     found = page("The paper's experiments", {name: each.report for name, each in done.items()})
     found = found._replace(claims=[*found.claims, *wider_gap(done)], facts=facts(command))
     claims = [claim._asdict() for claim in found.claims]
-    save_record(settings.out, ALL, command, settings, {"claims": claims})
-    reports.write(found, settings.out)
-    print(f"\nThe report of everything is {settings.out / 'report.html'}")
+    save_record(folder, ALL, command, settings, {"claims": claims})
+    reports.write(found, folder)
+    print(f"\nThe report of everything is {folder / 'report.html'}")

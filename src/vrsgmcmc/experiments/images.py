@@ -45,7 +45,7 @@ def pictures(name: str, settings: Settings) -> Pictures:
 
 
 def judged(
-    parts: Pictures, predict: Callable[[Any, Any], Any], read: Callable[[np.ndarray], np.ndarray]
+    parts: Pictures, predict: Callable[[Any, Any], Any], read: Callable[[np.ndarray], Any]
 ) -> dict[str, Judged]:
     """Validation and test images, and some of the training images."""
     train = Part(parts.train.x[:JUDGED_TRAIN], parts.train.y[:JUDGED_TRAIN])

@@ -21,8 +21,8 @@ EXPERIMENT = Experiment(
     load=load,
     sizes={
         "smoke": Size(passes=4, tuning=2, seeds=1, points=4, every=0.5),
-        "small": Size(passes=2, tuning=0.5, seeds=1, points=8, every=0.25),
-        "paper": Size(passes=20, tuning=1, seeds=1, points=24, every=0.5),
+        "small": Size(passes=0.5, tuning=0.1, seeds=1, points=5, every=0.1),
+        "paper": Size(passes=20, tuning=0.5, seeds=1, points=24, every=0.5),
     },
     step_sizes=(0.25, 0.5, 1.0),
     methods=TEXT_METHODS,

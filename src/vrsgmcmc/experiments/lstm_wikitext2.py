@@ -5,6 +5,7 @@ from __future__ import annotations
 from vrsgmcmc.experiments import Outcome, Settings, networks
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.statements import EQUAL, PAPER, SGLD
 from vrsgmcmc.experiments.texts import TEXT_METHODS, texts
 
 
@@ -21,9 +22,9 @@ EXPERIMENT = Experiment(
     load=load,
     sizes={
         "smoke": Size(passes=4, tuning=2, seeds=1, points=4, every=0.5),
-        "small": Size(passes=2, tuning=0.5, seeds=1, points=8, every=0.25),
-        "paper": Size(passes=20, tuning=1, seeds=1, points=24, every=0.5),
+        "small": Size(passes=0.1, tuning=0.02, seeds=1, points=5, every=0.02),
+        "paper": Size(passes=20, tuning=0.2, seeds=1, points=24, every=0.2),
     },
     step_sizes=(0.25, 0.5, 1.0),
-    methods=TEXT_METHODS,
+    methods={name: TEXT_METHODS[name] for name in (SGLD, EQUAL, PAPER)},
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import figures
@@ -13,14 +14,18 @@ from vrsgmcmc.audits import Audit, audit
 from vrsgmcmc.experiments import Outcome
 from vrsgmcmc.experiments.shown import Shown, told
 from vrsgmcmc.experiments.statements import PAPER
+from vrsgmcmc.kernels import kernel
 from vrsgmcmc.reports import Report, Section, Table
 from vrsgmcmc.reports.calibration import Probabilities, reliability
 from vrsgmcmc.reports.pictures import reliability_figure
 from vrsgmcmc.reports.run import audited
+from vrsgmcmc.tree import square_norm, take
+from vrsgmcmc.types import Batch, State
 
 if TYPE_CHECKING:
     from vrsgmcmc.experiments.networks import Experiment, Size, Subject
 
+GRADIENTS = 20
 TITLES = {"nll": "negative log-likelihood", "error": "error", "perplexity": "perplexity"}
 
 
@@ -113,6 +118,9 @@ def outcome(
         *grid(shown, measures),
         *calibration(subject, shown),
     ]
+    lengths = {} if subject.clip is None else gradient_lengths(subject, shown)
+    if lengths:
+        sections.append(clipping(subject, lengths))
     checked = checkup(subject, shown)
     if checked is not None:
         sections += audited(checked)
@@ -136,6 +144,7 @@ def outcome(
         "diverged": {name: int(each.trace.diverged.sum()) for name, each in shown.items()},
         "final": finals,
         "audit": None if checked is None else checked.verdict,
+        **({"gradient_lengths": lengths} if lengths else {}),
         "keys": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
     }
     text = "\n".join("  ".join(row) for row in [list(table.header), *table.cells()])
@@ -203,6 +212,49 @@ def checkup(subject: Subject, shown: Mapping[str, Shown]) -> Audit | None:
         batch_size=each.method.batch_size,
         order=each.method.order,
         anchor_order=each.method.anchor_order,
+    )
+
+
+def gradient_lengths(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, list[float]]:
+    """|g| / N of some estimates at the end of each first chain, before they are shortened."""
+    found = {}
+    for name, each in shown.items():
+        method, state = each.method, each.trace.state
+        if state is None or each.trace.diverged[0]:
+            continue
+        plain = kernel(
+            subject.posterior,
+            method.estimator,
+            method.integrator,
+            size=subject.size,
+            batch_size=method.batch_size,
+        )
+        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), state)
+
+        @jax.jit
+        def length(key: Any, state: State, data: Any, plain: Any = plain) -> Any:
+            draw, move = jax.random.split(key)
+            index = jax.random.choice(draw, subject.size, (plain.batch_size,), replace=False)
+            info = plain.step(move, state, Batch(index, take(data, index)), 1e-9)[1]
+            return jnp.sqrt(square_norm(info.gradient)) / subject.size
+
+        keys = jax.random.split(jax.random.key(7), GRADIENTS)
+        found[name] = [float(length(key, state, subject.data)) for key in keys]
+    return found
+
+
+def clipping(subject: Subject, lengths: Mapping[str, Sequence[float]]) -> Section:
+    rows = [
+        (name, float(np.median(each)), float(np.mean(np.array(each) > subject.clip)))
+        for name, each in lengths.items()
+    ]
+    return Section(
+        "Gradients that are shortened",
+        f"Gradients of the mean log-likelihood longer than {subject.clip:g} are shortened to that. "
+        "Where this happens often the drift has a direction but no size, and the chain does not sample "
+        "the posterior.",
+        table=Table(("method", "median length", "shortened"), rows, ("", ".3g", ".0%")),
+        caption=f"{GRADIENTS} estimates at the end of the first chain.",
     )
 
 

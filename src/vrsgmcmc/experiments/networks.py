@@ -81,11 +81,11 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
 
 
 def shortened(experiment: Experiment, everything: bool) -> Experiment:
-    """Two methods, unless some are named, and two step sizes."""
+    """Two methods, unless some are named, and no choice of a step size."""
     methods = (
         experiment.methods if everything else {n: experiment.methods[n] for n in (SGLD, PAPER)}
     )
-    return experiment._replace(methods=methods, step_sizes=experiment.step_sizes[:2])
+    return experiment._replace(methods=methods, step_sizes=experiment.step_sizes[:1])
 
 
 def on_device(subject: Subject) -> Subject:

@@ -18,7 +18,7 @@ from vrsgmcmc.experiments.images import Pictures, judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import EQUAL, PAPER, SGLD, SHUFFLED
+from vrsgmcmc.experiments.statements import EQUAL, PAPER, SGLD
 from vrsgmcmc.experiments.together import joined
 from vrsgmcmc.models import resnet
 
@@ -27,7 +27,6 @@ IN_GROUPS = {
     SGLD: Method(minibatch(), 1),
     EQUAL: Method(minibatch(), 3),
     PAPER: Method(practical(10, 10), 1),
-    SHUFFLED: Method(practical(10, 10), 1, anchor_order="shuffled"),
 }
 
 
@@ -85,7 +84,7 @@ GROUP_NORM = Experiment(
     load=partial(load, "group_norm"),
     sizes={
         "smoke": Size(passes=1, tuning=0.5, seeds=1, points=3, every=0.5),
-        "small": Size(passes=1, tuning=0.25, seeds=1, points=6, every=0.125),
+        "small": Size(passes=0.5, tuning=0.1, seeds=1, points=5, every=0.1),
         "paper": Size(passes=50, tuning=0.25, seeds=1, points=30, every=0.5),
     },
     step_sizes=(0.3, 1.0, 3.0),  # times 1 / (10 + 1.8e-3 l)

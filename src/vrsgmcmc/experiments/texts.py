@@ -24,12 +24,12 @@ TEXT_METHODS = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER, SHUFFLED)}
 def texts(name: str, settings: Settings) -> Subject:
     """Penn Treebank or WikiText-2."""
     if settings.size == "smoke":
-        return subject(made_up(), hidden=4, length=SMOKE_LENGTH)
+        return subject(made_up(), length=SMOKE_LENGTH, hidden=4, layers=1)
     load = {"ptb": datasets.penn_treebank, "wikitext2": datasets.wikitext2}[name]
     return subject(load(settings.data_dir))
 
 
-def subject(text: Tokens, *, hidden: int = 200, length: int = 35) -> Subject:
+def subject(text: Tokens, *, length: int = 35, hidden: int = 200, layers: int = 2) -> Subject:
     words = len(text.vocabulary)
     parts = {
         "validation": text.valid[:JUDGED],
@@ -39,7 +39,7 @@ def subject(text: Tokens, *, hidden: int = 200, length: int = 35) -> Subject:
     return Subject(
         lstm.posterior(words),
         lstm.segments(text.train, length),
-        lstm.initial(words, hidden=hidden),
+        lstm.initial(words, hidden=hidden, layers=layers),
         {name: Judged(lstm.predict, part) for name, part in parts.items()},
         chain_method="sequential",
         clip=CLIP,

@@ -127,7 +127,7 @@ def _initial(num_classes: int, shape: tuple[int, ...], widths: tuple[int, ...]) 
         )
         return CNN(convolutions, affine(last, (h // side) * (w // side) * widths[-1], num_classes))
 
-    return initial
+    return jax.jit(initial)
 
 
 @cache

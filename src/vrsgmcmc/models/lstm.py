@@ -177,7 +177,7 @@ def _initial(vocabulary: int, hidden: int, layers: int, scale: float) -> Callabl
             affine(last, hidden, vocabulary),
         )
 
-    return initial
+    return jax.jit(initial)
 
 
 @cache

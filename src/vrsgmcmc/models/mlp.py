@@ -95,7 +95,7 @@ def _initial(d: int, hidden: int, outputs: int) -> Callable[[PRNGKey], Any]:
             "bias_2": jnp.zeros(outputs),
         }
 
-    return initial
+    return jax.jit(initial)
 
 
 @cache

@@ -246,7 +246,7 @@ def _initial(num_classes: int, channels: int, width: int, blocks: int) -> Callab
             affine(last, widths[-1], num_classes),
         )
 
-    return initial
+    return jax.jit(initial)
 
 
 @cache
