@@ -20,7 +20,7 @@ import pytest
 
 from vrsgmcmc import cli, figures
 from vrsgmcmc.cli import COMMANDS
-from vrsgmcmc.experiments import EXPERIMENTS, Outcome, gaussian, pima, record
+from vrsgmcmc.experiments import EXPERIMENTS, Outcome, gaussian, networks, pima, record
 from vrsgmcmc.reports import Report, Section, Table
 from vrsgmcmc.store.files import as_json
 from vrsgmcmc.store.files import record as sum_of
@@ -741,7 +741,8 @@ def test_the_words_of_the_examples_exist(line, tmp_path, capsys, monkeypatch):
     program, *words = shlex.split(line)
     assert program == "vrsgmcmc"
     monkeypatch.setattr(pima, "run", lambda *_: signal.raise_signal(signal.SIGINT))
-    monkeypatch.setattr(gaussian, "run", lambda *_: signal.raise_signal(signal.SIGINT))
+    for module in (gaussian, networks):
+        monkeypatch.setattr(module, "run", lambda *_: signal.raise_signal(signal.SIGINT))
     monkeypatch.delenv("VRSGMCMC_DATA", raising=False)
     monkeypatch.setenv("VRSGMCMC_OFFLINE", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
