@@ -12,6 +12,7 @@ from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD, SHUFFLE
 from vrsgmcmc.models import cnn
 
 CONVOLUTIONAL = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER, SHUFFLED)}
+JUDGED = 2000
 SMOKE_WIDTHS = (2, 2, 2, 2)
 
 
@@ -25,7 +26,7 @@ def load(settings: Settings) -> Subject:
         cnn.posterior(10),
         (parts.train.x, parts.train.y.astype(np.int32)),
         cnn.initial(10, widths=SMOKE_WIDTHS if settings.size == "smoke" else cnn.WIDTHS),
-        judged(parts, cnn.predict, np.asarray),
+        judged(parts, cnn.predict, np.asarray, JUDGED),
         chain_method="sequential",
     )
 

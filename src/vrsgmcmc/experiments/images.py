@@ -15,7 +15,7 @@ from vrsgmcmc import datasets
 from vrsgmcmc.experiments import Settings
 from vrsgmcmc.experiments.judged import Judged
 
-VALIDATION, JUDGED_TRAIN, SMOKE = 5000, 5000, 200
+VALIDATION, SMOKE = 5000, 200
 
 
 class Part(NamedTuple):
@@ -45,12 +45,22 @@ def pictures(name: str, settings: Settings) -> Pictures:
 
 
 def judged(
-    parts: Pictures, predict: Callable[[Any, Any], Any], read: Callable[[np.ndarray], Any]
+    parts: Pictures,
+    predict: Callable[[Any, Any], Any],
+    read: Callable[[np.ndarray], Any],
+    most: int = VALIDATION,
 ) -> dict[str, Judged]:
-    """Validation and test images, and some of the training images."""
-    train = Part(parts.train.x[:JUDGED_TRAIN], parts.train.y[:JUDGED_TRAIN])
-    named = {"validation": parts.validation, "test": parts.test, "train": train}
+    """All test images, and some of those for validation and training."""
+    named = {
+        "validation": some(parts.validation, most),
+        "test": parts.test,
+        "train": some(parts.train, most),
+    }
     return {name: Judged(predict, read(part.x), part.y) for name, part in named.items()}
+
+
+def some(part: Part, most: int) -> Part:
+    return Part(part.x[:most], part.y[:most])
 
 
 def flat(x: UInt8[np.ndarray, "n h w c"]) -> np.ndarray:

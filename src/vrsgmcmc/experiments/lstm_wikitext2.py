@@ -5,7 +5,6 @@ from __future__ import annotations
 from vrsgmcmc.experiments import Outcome, Settings, networks
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import EQUAL, PAPER, SGLD
 from vrsgmcmc.experiments.texts import TEXT_METHODS, texts
 
 
@@ -26,5 +25,5 @@ EXPERIMENT = Experiment(
         "paper": Size(passes=20, tuning=0.2, seeds=1, points=24, every=0.2),
     },
     step_sizes=(0.25, 0.5, 1.0),
-    methods={name: TEXT_METHODS[name] for name in (SGLD, EQUAL, PAPER)},
+    methods=TEXT_METHODS,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from vrsgmcmc.estimators import minibatch, practical
 from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.cnn4_cifar10 import CONVOLUTIONAL
+from vrsgmcmc.experiments.cnn4_cifar10 import CONVOLUTIONAL, JUDGED
 from vrsgmcmc.experiments.images import Pictures, judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
@@ -25,7 +25,6 @@ from vrsgmcmc.models import resnet
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
 IN_GROUPS = {
     SGLD: Method(minibatch(), 1),
-    EQUAL: Method(minibatch(), 3),
     PAPER: Method(practical(10, 10), 1),
 }
 
@@ -51,7 +50,7 @@ def one_by_one(parts: Pictures, initial: Any) -> Subject:
         resnet.posterior(10),
         (parts.train.x, parts.train.y.astype(np.int32)),
         initial,
-        judged(parts, resnet.predict, np.asarray),
+        judged(parts, resnet.predict, np.asarray, JUDGED),
         chain_method="sequential",
         schedule=schedule,
     )
@@ -67,7 +66,7 @@ def in_groups(parts: Pictures, initial: Any) -> Subject:
         resnet.posterior(10, norm="batch_norm"),
         (x, y),
         initial,
-        judged(parts, predict_by_statistics, with_statistics),
+        judged(parts, predict_by_statistics, with_statistics, JUDGED),
         chain_method="sequential",
         schedule=schedule,
         together=GROUP,
@@ -88,7 +87,7 @@ GROUP_NORM = Experiment(
         "paper": Size(passes=50, tuning=0.25, seeds=1, points=30, every=0.5),
     },
     step_sizes=(0.3, 1.0, 3.0),  # times 1 / (10 + 1.8e-3 l)
-    methods=CONVOLUTIONAL,
+    methods={name: CONVOLUTIONAL[name] for name in (SGLD, EQUAL, PAPER)},
 )
 EXPERIMENTS = {
     "group-norm": GROUP_NORM,
