@@ -10,7 +10,7 @@ from rich.console import Console
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import follow as following
 from vrsgmcmc.experiments.board import Board
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow
+from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, without_compiling
 from vrsgmcmc.experiments.memory import FOLDER, Memory
 from vrsgmcmc.experiments.methods import Method
 
@@ -55,6 +55,22 @@ def test_segments_make_one_run(unbroken):
     assert not unbroken.diverged.any()
 
 
+def test_the_time_to_compile_is_not_counted():
+    ends = np.array([10, 30, 40, 60])
+    seconds, cold = np.array([100.0, 2, 100, 4]), np.array([True, False, True, False])
+    np.testing.assert_allclose(without_compiling(seconds, cold, ends), [1, 2, 1, 4])
+    np.testing.assert_array_equal(without_compiling(seconds, ~cold & cold, ends), seconds)
+    np.testing.assert_array_equal(without_compiling(seconds[:1], cold[:1], ends[:1]), [100])
+
+
+def test_a_step_size_that_is_too_large_is_silent(caplog):
+    task = TASK._replace(observables={"square": vr.observable(square, every=2)})
+    trace = follow(3, task, METHOD, np.array([1e-3, 1e3]), np.array([100, 2000]))
+    assert trace.diverged.tolist() == [False, True]
+    assert np.isfinite(trace.averages["square"][:, 0]).all()
+    assert not caplog.records
+
+
 def test_cuts():
     np.testing.assert_array_equal(cuts(1000, 4), [1, 10, 100, 1000])
     np.testing.assert_array_equal(cuts(995, 3, least=100, multiple=10), [100, 310, 990])
@@ -75,10 +91,10 @@ def interrupted_after(monkeypatch, calls, error):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
 def test_an_interrupted_run_goes_on_where_it_stopped(unbroken, tmp_path, monkeypatch, error):
-    interrupted_after(monkeypatch, 3, error)  # one call compiles, two segments are done
+    interrupted_after(monkeypatch, 2, error)  # two segments are done
     with pytest.raises(type(error)):
         follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
-    interrupted_after(monkeypatch, 2, AssertionError("too much is done again"))
+    interrupted_after(monkeypatch, 1, AssertionError("too much is done again"))
     assert Memory(tmp_path).holds
     check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
     interrupted_after(monkeypatch, 0, AssertionError("it is finished"))

@@ -39,6 +39,6 @@ EXPERIMENT = Experiment(
         "small": Size(passes=2, tuning=0.25, seeds=1, points=8, every=0.25),
         "paper": Size(passes=100, tuning=2, seeds=1, points=30, every=0.5),
     },
-    step_sizes=(0.02, 0.05, 0.1, 0.2),
+    step_sizes=(0.01, 0.02, 0.05, 0.1),
     methods=CONVOLUTIONAL,
 )

@@ -7,7 +7,9 @@ segment is the average over those that began after the first fifth of its steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,8 +17,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
+from vrsgmcmc import driver
 from vrsgmcmc.driver import sample
 from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
@@ -111,36 +114,55 @@ def follow(
     description = describe(key, task, method, step_sizes, ends)
     known = memory.load(description) or {}
     done = len(known.get("seconds", ()))
-    if done < len(ends):
-        fewest = max(getattr(each, "every", 1) for each in task.observables.values())
-        # compiles, and shows what a state is like
-        result = sample(key, task.posterior, task.data, task.init, num_steps=fewest, **options)
-        state = task.init
-        if done:
-            state = jax.tree.map(jnp.asarray, rebuilt("state", known, result.state))
-        try:
-            for p in range(done, len(ends)):
-                steps = int(ends[p] - (ends[p - 1] if p else 0))
-                result = sample(key, task.posterior, task.data, state, num_steps=steps, **options)
-                if result.interrupted:
-                    raise KeyboardInterrupt
-                known, state = longer(known, result, task.snapshots), result.state
-                if memory.due:
-                    memory.save(description, known)
-                if board is not None:
-                    board.at((p + 1) / len(ends))
-        finally:
-            memory.save(description, known)
-    elif board is not None:
+    shape, state = blank(task, method, len(step_sizes)), task.init
+    if done == len(ends) and board is not None:
         board.at(1.0)
+    if 0 < done < len(ends):
+        state = jax.tree.map(jnp.asarray, rebuilt("state", known, shape))
+    try:
+        for p in range(done, len(ends)):
+            steps = int(ends[p] - (ends[p - 1] if p else 0))
+            with silent(driver.logger):
+                result = sample(key, task.posterior, task.data, state, num_steps=steps, **options)
+            if result.interrupted:
+                raise KeyboardInterrupt
+            known, state = longer(known, result, task.snapshots, cold=p == done), result.state
+            if memory.due:
+                memory.save(description, known)
+            if board is not None:
+                board.at((p + 1) / len(ends))
+    finally:
+        if done < len(ends):
+            memory.save(description, known)
     return Trace(
         ends=np.asarray(ends),
-        seconds=np.cumsum(known["seconds"]),
+        seconds=np.cumsum(without_compiling(known["seconds"], known["cold"], ends)),
         averages={name: known[f"averages/{name}"] for name in task.observables},
         diverged=np.any(known["diverged"], axis=0),
         snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
-        state=rebuilt("state", known, blank(task, method, len(step_sizes))),
+        state=rebuilt("state", known, shape),
     )
+
+
+@contextmanager
+def silent(logger: logging.Logger) -> Iterator[None]:
+    """A step size that is too large is a finding here, not a mistake."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def without_compiling(
+    seconds: Float[np.ndarray, " points"], cold: Bool[np.ndarray, " points"], ends: Any
+) -> Float[np.ndarray, " points"]:
+    """A cold segment, the first one of a process, compiles: it gets the pace of the nearest other."""
+    steps, warm = np.diff(ends, prepend=0), np.flatnonzero(~cold)
+    if not len(warm):
+        return seconds
+    nearest = warm[np.abs(np.arange(len(cold))[:, None] - warm[None]).argmin(1)]
+    return np.where(cold, steps * (seconds / steps)[nearest], seconds)
 
 
 def blank(task: Task, method: Method, chains: int) -> State:
@@ -170,7 +192,10 @@ def scheduled(task: Task, step_sizes: Any) -> Any:
 
 
 def longer(
-    known: dict[str, np.ndarray], result: Result, snapshots: Mapping[str, Callable]
+    known: dict[str, np.ndarray],
+    result: Result,
+    snapshots: Mapping[str, Callable],
+    cold: bool,
 ) -> dict[str, np.ndarray]:
     """The segments so far with one more behind them, and the state at its end."""
     one = {f"averages/{name}": value[None] for name, value in result.averages.items()}
@@ -179,7 +204,8 @@ def longer(
             jax.tree.map(itemgetter(c), result.state.position) for c in range(len(result.diverged))
         ]
         one[f"snapshots/{name}"] = np.stack([np.asarray(look(each)) for each in chains])[None]
-    one |= {"seconds": np.array([result.seconds]), "diverged": result.diverged[None]}
+    one |= {"seconds": np.array([result.seconds]), "cold": np.array([cold])}
+    one["diverged"] = result.diverged[None]
     if known:
         one = {name: np.concatenate([known[name], value]) for name, value in one.items()}
     return one | named("state", result.state)
