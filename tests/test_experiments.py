@@ -10,7 +10,7 @@ from rich.console import Console
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import follow as following
 from vrsgmcmc.experiments.board import Board
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, without_compiling
+from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, pace
 from vrsgmcmc.experiments.memory import FOLDER, Memory
 from vrsgmcmc.experiments.methods import Method
 
@@ -55,12 +55,11 @@ def test_segments_make_one_run(unbroken):
     assert not unbroken.diverged.any()
 
 
-def test_the_time_to_compile_is_not_counted():
-    ends = np.array([10, 30, 40, 60])
-    seconds, cold = np.array([100.0, 2, 100, 4]), np.array([True, False, True, False])
-    np.testing.assert_allclose(without_compiling(seconds, cold, ends), [1, 2, 1, 4])
-    np.testing.assert_array_equal(without_compiling(seconds, ~cold & cold, ends), seconds)
-    np.testing.assert_array_equal(without_compiling(seconds[:1], cold[:1], ends[:1]), [100])
+def test_a_pace_is_that_of_most_steps():
+    steps = np.array([10, 20, 30, 40])
+    assert pace(np.array([100.0, 2, 3, 4]), steps) == 0.1  # the first one compiles
+    assert pace(np.array([1.0, 2, 3, 400]), steps) == 0.1  # the last one was held up
+    assert pace(np.array([7.0]), np.array([70])) == 0.1
 
 
 def test_a_step_size_that_is_too_large_is_silent(caplog):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from vrsgmcmc import driver
 from vrsgmcmc.driver import sample
@@ -52,7 +52,7 @@ class Trace(NamedTuple):
     """Segment after segment: where it ends, when, and each chain's averages over it."""
 
     ends: Int[np.ndarray, " points"]  # steps so far
-    seconds: Float[np.ndarray, " points"]  # so far, all chains together, without compiling
+    seconds: Float[np.ndarray, " points"]  # so far, all chains together, at the usual pace
     averages: dict[str, Float[np.ndarray, "points chain ..."]]
     diverged: np.ndarray  # [chain]
     snapshots: Mapping[str, Float[np.ndarray, "points chain ..."]] = {}
@@ -126,7 +126,7 @@ def follow(
                 result = sample(key, task.posterior, task.data, state, num_steps=steps, **options)
             if result.interrupted:
                 raise KeyboardInterrupt
-            known, state = longer(known, result, task.snapshots, cold=p == done), result.state
+            known, state = longer(known, result, task.snapshots), result.state
             if memory.due:
                 memory.save(description, known)
             if board is not None:
@@ -136,7 +136,7 @@ def follow(
             memory.save(description, known)
     return Trace(
         ends=np.asarray(ends),
-        seconds=np.cumsum(without_compiling(known["seconds"], known["cold"], ends)),
+        seconds=pace(known["seconds"], np.diff(ends, prepend=0)) * np.asarray(ends),
         averages={name: known[f"averages/{name}"] for name in task.observables},
         diverged=np.any(known["diverged"], axis=0),
         snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
@@ -154,15 +154,16 @@ def silent(logger: logging.Logger) -> Iterator[None]:
         logger.disabled = before
 
 
-def without_compiling(
-    seconds: Float[np.ndarray, " points"], cold: Bool[np.ndarray, " points"], ends: Any
-) -> Float[np.ndarray, " points"]:
-    """A cold segment, the first one of a process, compiles: it gets the pace of the nearest other."""
-    steps, warm = np.diff(ends, prepend=0), np.flatnonzero(~cold)
-    if not len(warm):
-        return seconds
-    nearest = warm[np.abs(np.arange(len(cold))[:, None] - warm[None]).argmin(1)]
-    return np.where(cold, steps * (seconds / steps)[nearest], seconds)
+def pace(
+    seconds: Float[np.ndarray, " points"], steps: Int[np.ndarray, " points"]
+) -> Float[np.ndarray, ""]:
+    """Seconds per step: the median over steps, each of which has the pace of its segment.
+
+    Segments that compile, or that something else on the machine held up, do not count.
+    """
+    order = np.argsort(seconds / steps)
+    passed = np.cumsum(steps[order])
+    return (seconds / steps)[order[np.searchsorted(passed, passed[-1] / 2)]]
 
 
 def blank(task: Task, method: Method, chains: int) -> State:
@@ -192,10 +193,7 @@ def scheduled(task: Task, step_sizes: Any) -> Any:
 
 
 def longer(
-    known: dict[str, np.ndarray],
-    result: Result,
-    snapshots: Mapping[str, Callable],
-    cold: bool,
+    known: dict[str, np.ndarray], result: Result, snapshots: Mapping[str, Callable]
 ) -> dict[str, np.ndarray]:
     """The segments so far with one more behind them, and the state at its end."""
     one = {f"averages/{name}": value[None] for name, value in result.averages.items()}
@@ -204,8 +202,7 @@ def longer(
             jax.tree.map(itemgetter(c), result.state.position) for c in range(len(result.diverged))
         ]
         one[f"snapshots/{name}"] = np.stack([np.asarray(look(each)) for each in chains])[None]
-    one |= {"seconds": np.array([result.seconds]), "cold": np.array([cold])}
-    one["diverged"] = result.diverged[None]
+    one |= {"seconds": np.array([result.seconds]), "diverged": result.diverged[None]}
     if known:
         one = {name: np.concatenate([known[name], value]) for name, value in one.items()}
     return one | named("state", result.state)
