@@ -4,12 +4,15 @@
     steps       docs/variance-reduction.md: the step size that 10 % of excess allows, at equal cost
     pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
     saga        docs/choosing.md: what the order does to SAGA
+    claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
 
-The last three sample the Pima regression, for some minutes each.
+Those between the first and the last sample the Pima regression, for some minutes each.
 """
 
+import json
 import sys
 from functools import cached_property
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +20,10 @@ from scipy.optimize import brentq
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
+from vrsgmcmc.experiments import EXPERIMENTS
 from vrsgmcmc.search import find_mode
 
+RESULTS = Path(__file__).parents[1] / "results"
 SIZE = 1000  # data of the Gaussian mean model
 EQUAL_COST = {  # 30 gradients per step, except for the last one; SVRG's m is N/n
     "SGLD, n = 30": dict(estimator=vr.minibatch(), batch_size=30),
@@ -224,7 +229,17 @@ def saga():
         print(f"SAGA, {order}, h N = 0.1: variances {1 + excess:.2f} times the posterior's")
 
 
-PARTS = {"gaussian": gaussian, "steps": steps, "pima": pima, "saga": saga}
+def claims():
+    rows = []
+    for name in EXPERIMENTS:
+        path = RESULTS / name / "run.json"
+        record = json.loads(path.read_text()) if path.exists() else {}
+        for claim in record.get("claims", []):
+            rows.append([name, claim["text"], claim["answer"], claim["evidence"]])
+    show(["experiment", "the paper says", "found", "evidence"], rows)
+
+
+PARTS = {"gaussian": gaussian, "steps": steps, "pima": pima, "saga": saga, "claims": claims}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

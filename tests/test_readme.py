@@ -140,13 +140,18 @@ def test_anchors_pay_from_the_size_that_variance_reduction_says():
     assert 1 + pays.index(True) == 382
 
 
-def test_the_exact_numbers_of_the_pages_are_those_of_the_script(capsys):
-    script = ROOT / "docs" / "measure.py"
-    spec = importlib.util.spec_from_file_location("measure", script)
+def script(name):
+    """A program of the documents, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    measure = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(measure)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_exact_numbers_of_the_pages_are_those_of_the_script(capsys):
+    measure = script("measure")
     measure.gaussian()
     printed = capsys.readouterr().out
     page = (ROOT / "docs" / "variance-reduction.md").read_text()
@@ -155,6 +160,14 @@ def test_the_exact_numbers_of_the_pages_are_those_of_the_script(capsys):
     assert cells(README.read_text(), "h (N + 1)").items() <= table.items()
     for step in re.findall(r"equal at (h \(N \+ 1\) = [\d.]+)", printed):
         assert step in page
+
+
+def test_the_statements_of_experiments_are_answered_by_the_results(capsys):
+    measure = script("measure")
+    measure.claims()
+    printed = capsys.readouterr().out.strip()
+    assert printed.count("\n") > 3
+    assert printed in (ROOT / "docs" / "experiments.md").read_text()
 
 
 def test_the_tour_of_the_theory_shows_what_it_says(elsewhere):
