@@ -125,11 +125,14 @@ def outcome(
     if checked is not None:
         sections += audited(checked)
     found = experiment.claims(shown)
+    steps = experiment.step_sizes
+    chosen = f"step sizes by the validation loss after {size.tuning:g} passes"
+    if len(steps) == 1:
+        chosen = f"step size h N = {steps[0]:g}"
     report = Report(
         title=experiment.title,
         lead=f"{len(shown)} methods, {size.passes:g} passes over {N:,} data each, {seeds} "
-        f"seed{'s' if seeds > 1 else ''}; step sizes by the validation loss after {size.tuning:g} "
-        "passes.",
+        f"seed{'s' if seeds > 1 else ''}; {chosen}.",
         sections=sections,
         claims=found,
     )
