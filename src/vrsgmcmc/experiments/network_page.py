@@ -164,7 +164,7 @@ def picture(
         return figures.Panel(
             f"{where[rows]}: {TITLES[measure]}",
             {name: (axis(each), values[name].mean(1)) for name, each in shown.items()},
-            log_y=measure != "nll",
+            log_y=True,
             bands={n: (v.min(1), v.max(1)) for n, v in values.items() if v.shape[1] > 1},
         )
 
@@ -185,7 +185,7 @@ def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:
             )
             for name, each in tried.items()
         }
-        return figures.Panel(f"test: {TITLES[measure]}", lines, log_y=measure != "nll")
+        return figures.Panel(f"test: {TITLES[measure]}", lines, log_y=True)
 
     passes = max(s["data_passes"][-1] for each in tried.values() for s in each.tuning.values())
     return [
