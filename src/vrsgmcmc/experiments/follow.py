@@ -25,7 +25,6 @@ from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.identity import tree_sum
-from vrsgmcmc.kernels import kernel
 from vrsgmcmc.result import Result
 from vrsgmcmc.store.trees import named, rebuilt
 from vrsgmcmc.types import Posterior, State
@@ -168,13 +167,7 @@ def pace(
 
 def blank(task: Task, method: Method, chains: int) -> State:
     """The shapes of the chains' states."""
-    made = kernel(
-        task.posterior,
-        method.estimator,
-        method.integrator,
-        size=task.size,
-        batch_size=method.batch_size,
-    )
+    made = method.kernel(task.posterior, task.size)
 
     def one(key: Any) -> State:
         return made.init(key, task.init(key) if callable(task.init) else task.init)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vrsgmcmc.integrators import sgld
-from vrsgmcmc.types import Estimator, Integrator
+from vrsgmcmc.kernels import Kernel, kernel
+from vrsgmcmc.types import Estimator, Integrator, Posterior
 
 
 class Method(NamedTuple):
@@ -16,6 +17,11 @@ class Method(NamedTuple):
     order: str = "without_replacement"
     anchor_order: str = "without_replacement"
     integrator: Integrator = sgld()
+
+    def kernel(self, posterior: Posterior, size: int) -> Kernel:
+        return kernel(
+            posterior, self.estimator, self.integrator, size=size, batch_size=self.batch_size
+        )
 
     def cost(self, size: int, steps: Any) -> Any:
         """Per-datum gradient evaluations of so many steps: a pair of gradients counts two."""

@@ -14,7 +14,6 @@ from vrsgmcmc.audits import Audit, audit
 from vrsgmcmc.experiments import Outcome
 from vrsgmcmc.experiments.shown import Shown, told
 from vrsgmcmc.experiments.statements import PAPER
-from vrsgmcmc.kernels import kernel
 from vrsgmcmc.reports import Report, Section, Table
 from vrsgmcmc.reports.calibration import Probabilities, reliability
 from vrsgmcmc.reports.pictures import reliability_figure
@@ -225,13 +224,7 @@ def gradient_lengths(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, 
         method, state = each.method, each.trace.state
         if state is None or each.trace.diverged[0]:
             continue
-        plain = kernel(
-            subject.posterior,
-            method.estimator,
-            method.integrator,
-            size=subject.size,
-            batch_size=method.batch_size,
-        )
+        plain = method.kernel(subject.posterior, subject.size)
         state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), state)
 
         @jax.jit
