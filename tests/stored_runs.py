@@ -21,7 +21,8 @@ import jax
 import numpy as np
 
 import vrsgmcmc as vr
-from vrsgmcmc import driver, models, store
+from vrsgmcmc import models, store
+from vrsgmcmc.pace import Pace
 from vrsgmcmc.store import draws, writing
 
 jax.config.update("jax_platforms", "cpu")
@@ -50,7 +51,7 @@ def sample(model, path, **options):
 
 def set_pace(units):
     """Chunks of one length, however long they take."""
-    driver.Pace.took = lambda self, *_: setattr(self, "length", units)
+    Pace.took = lambda self, *_: setattr(self, "length", units)
 
 
 def square(x):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
-from vrsgmcmc import driver, folds
+from vrsgmcmc import driver, folds, pace
 
 N, D, CHAINS, STEPS, H, BURN_IN = 20, 2, 3, 41, 3e-2, 6
 _rng = np.random.default_rng(1)
@@ -116,7 +116,7 @@ def test_averages_are_those_of_every_position_after_burn_in():
 @pytest.mark.parametrize("first", [1, 7, 1000])
 def test_chunks_change_no_bit(monkeypatch, first):
     monkeypatch.setattr(driver, "FIRST_CHUNK", first)
-    monkeypatch.setattr(driver, "SECONDS_PER_CHUNK", 0)
+    monkeypatch.setattr(pace, "SECONDS_PER_CHUNK", 0)
     assert_equal(run().averages, whole_run().averages, rtol=0, atol=0)
 
 
@@ -154,7 +154,7 @@ def test_an_interrupted_average_is_of_what_was_done(monkeypatch):
 
     monkeypatch.setattr(driver, "interruptible", interruptible)
     monkeypatch.setattr(driver, "FIRST_CHUNK", 10)
-    monkeypatch.setattr(driver, "SECONDS_PER_CHUNK", 0)  # the second chunk has one unit
+    monkeypatch.setattr(pace, "SECONDS_PER_CHUNK", 0)  # the second chunk has one unit
     result = run()
     assert result.interrupted
     assert BURN_IN < result.num_steps < STEPS

@@ -33,6 +33,7 @@ ROOMS = {  # a room -> the rooms it may import; a room may only import what stan
     "store": "tree",
     "identity": ABOVE,
     "line": "",
+    "pace": "",
     "signals": "",
     "kept": ABOVE,
     "driver": ABOVE,

@@ -23,8 +23,9 @@ import pytest
 from rich.console import Console
 
 import vrsgmcmc as vr
-from vrsgmcmc import chain, door, driver, order, posterior, prepare, progress
+from vrsgmcmc import chain, door, driver, order, pace, posterior, prepare, progress
 from vrsgmcmc.noise import fold, normal_like
+from vrsgmcmc.pace import Pace
 
 N, D, BATCH, CHAINS, STEPS, H = 24, 3, 4, 3, 23, 2e-2
 KEY = 7
@@ -287,7 +288,7 @@ def test_a_continued_run_is_the_unbroken_one(method, cut):
 @pytest.mark.parametrize(("first", "seconds"), [(1, 0.0), (3, 0.0), (5, 1e9)])
 def test_chunks_change_no_bit(method, monkeypatch, first, seconds):
     monkeypatch.setattr(driver, "FIRST_CHUNK", first)
-    monkeypatch.setattr(driver, "SECONDS_PER_CHUNK", seconds)
+    monkeypatch.setattr(pace, "SECONDS_PER_CHUNK", seconds)
     assert_same_run(whole_run(method), method.run())
 
 
@@ -319,7 +320,7 @@ def test_draws_are_every_thin_th_position_after_burn_in(name, monkeypatch):
     whole = whole_run(method).draws
     for burn_in, thin in [(0, 2), (3, 4), (7, 5), (10, 13), (5, 6), (22, 1), (0, 23)]:
         monkeypatch.setattr(driver, "FIRST_CHUNK", 2 + burn_in % 3)
-        monkeypatch.setattr(driver, "SECONDS_PER_CHUNK", 0)
+        monkeypatch.setattr(pace, "SECONDS_PER_CHUNK", 0)
         result = method.run(burn_in=burn_in, thin=thin)
         places = np.arange(burn_in + thin, STEPS + 1, thin)
         assert len(places) == (STEPS - burn_in) // thin
@@ -343,7 +344,7 @@ def test_how_much_is_drawn_and_held_at_once_changes_no_bit(monkeypatch, estimato
     # a program is cached on its posterior: another object is another program
     again = vr.Posterior(logprior, lambda w, datum: loglik(w, datum))
     monkeypatch.setattr(chain, "LONGEST_BLOCK", 2)
-    for module in (chain, driver, prepare):
+    for module in (chain, prepare):
         monkeypatch.setattr(module, "LONGEST_CHUNK", 4)
     assert_same_run(whole, replace(PRACTICAL, estimator=estimator, posterior=again).run())
 
@@ -548,7 +549,7 @@ def test_a_run_ends_when_every_chain_has_diverged():
 def test_the_step_of_the_first_nan_is_found(monkeypatch):
     """x grows by 0.1 a step; above 1.05 its gradient is NaN: x_11 = 1.1 is the last finite one."""
     monkeypatch.setattr(driver, "FIRST_CHUNK", 3)
-    monkeypatch.setattr(driver, "SECONDS_PER_CHUNK", 0)
+    monkeypatch.setattr(pace, "SECONDS_PER_CHUNK", 0)
     cliff = vr.Posterior(
         lambda x: 0.0 * x, lambda x, datum: jnp.where(x > 1.05, jnp.nan, 1.0) * x + 0.0 * datum
     )
@@ -585,23 +586,23 @@ def press_ctrl_c(times=1):
 
 
 def press_during(monkeypatch, chunk, times=1):
-    chunks, took = [], driver.Pace.took
+    chunks, took = [], Pace.took
 
     def press(*arguments):
         chunks.append(took(*arguments))
         if len(chunks) == chunk:
             press_ctrl_c(times)
 
-    monkeypatch.setattr(driver.Pace, "took", press)
+    monkeypatch.setattr(Pace, "took", press)
 
 
 def test_chunks_take_as_long_as_wanted_and_are_worth_the_call():
     def settled(price, each):
-        pace = driver.Pace(64)
-        pace.took(64, 5.0)  # compiles
+        paced = Pace(64)
+        paced.took(64, 5.0)  # compiles
         for _ in range(60):
-            pace.took(pace.length, price + each * pace.length)
-        return pace.length * each, price + pace.length * each
+            paced.took(paced.length, price + each * paced.length)
+        return paced.length * each, price + paced.length * each
 
     for each in (1e-5, 1e-3, 0.1):
         work, whole = settled(0.0, each)
@@ -659,7 +660,7 @@ COLUMNS = ("step", "data passes", "steps/s", "mean loglik", "left")
 def test_plain_lines_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
     monkeypatch.setattr(driver, "FIRST_CHUNK", 9)
-    monkeypatch.setattr(driver, "SECONDS_PER_CHUNK", 0)
+    monkeypatch.setattr(pace, "SECONDS_PER_CHUNK", 0)
     result = PRACTICAL.run(progress=None)
     out, err = capsys.readouterr()
     lines = err.splitlines()

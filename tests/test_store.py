@@ -26,6 +26,7 @@ import zarr
 
 import vrsgmcmc as vr
 from vrsgmcmc import door, driver, store
+from vrsgmcmc.pace import Pace
 from vrsgmcmc.store import commits, draws, environment, files, writing
 from vrsgmcmc.store.draws import Layout
 
@@ -70,7 +71,7 @@ class Crash(BaseException):
 def small(monkeypatch):
     """Chunks of 16 units, each committed; 20 draws in a chunk of zarr."""
     monkeypatch.setattr(driver, "FIRST_CHUNK", 16)
-    monkeypatch.setattr(driver.Pace, "took", lambda *_: None)
+    monkeypatch.setattr(Pace, "took", lambda *_: None)
     monkeypatch.setattr(writing, "SECONDS_BETWEEN_COMMITS", -1.0)
     monkeypatch.setattr(writing, "LEAST_RATIO", 0)
     monkeypatch.setattr(draws, "CHUNK_BYTES", 20 * CHAINS * D * 8)

@@ -17,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import chain
-from vrsgmcmc.chain import LONGEST_CHUNK, Carry, Span, run
+from vrsgmcmc.chain import Carry, Span, run
 from vrsgmcmc.estimators import practical
 from vrsgmcmc.folds import Observable
 from vrsgmcmc.gather import Done, evaluations, gather
 from vrsgmcmc.integrators import sgld
 from vrsgmcmc.kept import Directory, Held, Kept, Resumed
 from vrsgmcmc.line import Line
+from vrsgmcmc.pace import Pace
 from vrsgmcmc.posterior import row_likelihoods
 from vrsgmcmc.prepare import Job, chain_roots, prepare, start
 from vrsgmcmc.progress import Progress
@@ -31,7 +32,6 @@ from vrsgmcmc.result import Divergence, Result
 from vrsgmcmc.signals import interruptible
 from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Params, Posterior, State
 
-SECONDS_PER_CHUNK = 0.5
 FIRST_CHUNK = 64  # units; the next ones are sized by the clock
 ROWS_SHOWN = 256  # data for the mean log-likelihood in the progress table
 
@@ -327,34 +327,6 @@ class Run:
 
 def stack(trees: list) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-class Pace:
-    """How many units the next call should make, so that it takes about as long as wanted.
-
-    A call has a price of its own (SAGA's table is copied once): two calls of different lengths show it.
-    Where it is high, calls are made longer, so that it is not the greater part of their time.
-    """
-
-    def __init__(self, length: int):
-        self.length, self.price = length, 0.0
-        self.calls = 0  # the first one compiles
-        self.other = 0, 0.0  # an earlier one of another length
-
-    def took(self, length: int, seconds: float) -> None:
-        """So many units took so long."""
-        before, then = self.other
-        self.calls += 1
-        if before and max(before, length) >= 1.5 * min(before, length):
-            each = max((seconds - then) / (length - before), 0.0)
-            self.price = float(np.clip(seconds - each * length, 0.0, seconds))
-            self.other = length, seconds
-        elif self.calls == 2:
-            self.other = length, seconds
-        work = np.clip(4 * self.price, SECONDS_PER_CHUNK, 4 * SECONDS_PER_CHUNK) - self.price
-        wanted = length * max(work, self.price) / max(seconds - self.price, 1e-6)
-        whole = np.ceil(wanted) if wanted > length else np.floor(wanted)
-        self.length = int(np.clip(whole, 1, min(8 * length, LONGEST_CHUNK)))
 
 
 @partial(jax.jit, static_argnames=("posterior", "rows"))
