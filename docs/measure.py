@@ -21,6 +21,7 @@ from scipy.special import log_expit
 
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import EXPERIMENTS
+from vrsgmcmc.experiments.together import wider_gap
 from vrsgmcmc.search import find_mode
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -230,12 +231,10 @@ def saga():
 
 
 def claims():
-    rows = []
-    for name in EXPERIMENTS:
-        path = RESULTS / name / "run.json"
-        record = json.loads(path.read_text()) if path.exists() else {}
-        for claim in record.get("claims", []):
-            rows.append([name, claim["text"], claim["answer"], claim["evidence"]])
+    paths = {name: RESULTS / name / "run.json" for name in EXPERIMENTS}
+    records = {name: json.loads(p.read_text()) for name, p in paths.items() if p.exists()}
+    rows = [[name, *claim.values()] for name, each in records.items() for claim in each["claims"]]
+    rows += [["all", *claim] for claim in wider_gap(records)]
     show(["experiment", "the paper says", "found", "evidence"], rows)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import vrsgmcmc as vr
 from vrsgmcmc.cli import main
-from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings, n1_sensitivity, networks
+from vrsgmcmc.experiments import EXPERIMENTS, Settings, n1_sensitivity, networks
 from vrsgmcmc.experiments.follow import Task, Trace, scheduled
 from vrsgmcmc.experiments.images import flat, pictures
 from vrsgmcmc.experiments.judged import Judged
@@ -22,7 +22,6 @@ from vrsgmcmc.experiments.statements import METHODS, PAPER, SGLD, SVRG, answers
 from vrsgmcmc.experiments.texts import TEXT_METHODS
 from vrsgmcmc.experiments.together import joined, wider_gap
 from vrsgmcmc.models import softmax
-from vrsgmcmc.reports import Report
 
 RNG = np.random.default_rng(0)
 
@@ -144,7 +143,7 @@ def test_statements_about_the_size_of_the_anchor():
 
 def of_losses(theirs, ours):
     final = {SGLD: {"test_nll": (theirs, 0.1)}, PAPER: {"test_nll": (ours, 0.1)}}
-    return Outcome(Report("", "", []), {}, {"final": final}, "")
+    return {"program": "vrsgmcmc", "final": final}
 
 
 def test_the_gap_between_architectures():
@@ -152,7 +151,7 @@ def test_the_gap_between_architectures():
     (claim,) = wider_gap(grows)
     assert claim.answer == "yes"
     assert "mlp-cifar10 -10.00%, cnn4-cifar10 +10.00%" in claim.evidence
-    nested = Outcome(Report("", "", []), {}, {"group-norm": of_losses(1, 1.3).record}, "")
+    nested = {"program": "vrsgmcmc", "seeds": 1, "group-norm": of_losses(1, 1.3)}
     (claim,) = wider_gap({**grows, "resnet20-cifar10": nested})
     assert claim.answer == "in part"
     assert wider_gap({"mlp-cifar10": of_losses(1, 2)}) == []
