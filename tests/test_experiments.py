@@ -139,18 +139,25 @@ def test_a_damaged_memory_is_no_memory(tmp_path, damage):
 
 def test_all_that_a_trace_depends_on_is_in_its_name():
     other_data = TASK._replace(data=DATA + 1)
+    other_prior = TASK._replace(posterior=vr.models.gaussian.posterior(prior_variance=2.0))
+    seldom = TASK._replace(observables={"square": vr.observable(square, every=2)})
     named = {
         describe(*arguments)
         for arguments in [
             (3, TASK, METHOD, STEPS, ENDS),
             (4, TASK, METHOD, STEPS, ENDS),
             (3, other_data, METHOD, STEPS, ENDS),
+            (3, other_prior, METHOD, STEPS, ENDS),
+            (3, seldom, METHOD, STEPS, ENDS),
+            (3, TASK._replace(init=jnp.ones(())), METHOD, STEPS, ENDS),
+            (3, TASK._replace(schedule=lambda step: 1 / (1 + step)), METHOD, STEPS[:1], ENDS),
+            (3, TASK, METHOD, STEPS[:1], ENDS),
             (3, TASK, METHOD._replace(batch_size=3), STEPS, ENDS),
             (3, TASK, METHOD, 2 * STEPS, ENDS),
             (3, TASK, METHOD, STEPS, ENDS[:2]),
         ]
     }
-    assert len(named) == 6
+    assert len(named) == 11
     assert describe(3, TASK, METHOD, STEPS, ENDS) in named
 
 

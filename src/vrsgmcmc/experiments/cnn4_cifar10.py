@@ -37,8 +37,8 @@ EXPERIMENT = Experiment(
     sizes={
         "smoke": Size(passes=1, tuning=0.5, seeds=1, points=3, every=0.5),
         "small": Size(passes=2, tuning=0.25, seeds=1, points=8, every=0.25),
-        "paper": Size(passes=100, tuning=2, seeds=1, points=30, every=0.5),
+        "paper": Size(passes=100, tuning=2, seeds=3, points=30, every=0.5),
     },
-    step_sizes=(0.01, 0.02, 0.05, 0.1),
+    step_sizes=(0.005, 0.01, 0.02, 0.05, 0.1),
     methods=CONVOLUTIONAL,
 )

@@ -24,7 +24,8 @@ from vrsgmcmc.driver import sample
 from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.identity import tree_sum
+from vrsgmcmc.identity import config, tree_sum
+from vrsgmcmc.prepare import prepare
 from vrsgmcmc.result import Result
 from vrsgmcmc.store.trees import named, rebuilt
 from vrsgmcmc.types import Posterior, State
@@ -96,21 +97,8 @@ def follow(
     The board is told how far it is. With a memory that knows the beginning, it goes on from there.
     """
     memory = memory or Memory(None)
-    options = {
-        "estimator": method.estimator,
-        "integrator": method.integrator,
-        "step_size": scheduled(task, step_sizes),
-        "batch_size": method.batch_size,
-        "order": method.order,
-        "anchor_order": method.anchor_order,
-        "observables": task.observables,
-        "num_chains": len(step_sizes),
-        "chain_method": task.chain_method,
-        "clip": task.clip,
-        "keep": "averages",
-        "progress": False,
-    }
-    description = describe(key, task, method, step_sizes, ends)
+    options = options_of(task, method, step_sizes)
+    description = "" if memory.path is None else describe(key, task, method, step_sizes, ends)
     known = memory.load(description) or {}
     done = len(known.get("seconds", ()))
     shape, state = blank(task, method, len(step_sizes)), task.init
@@ -122,7 +110,15 @@ def follow(
         for p in range(done, len(ends)):
             steps = int(ends[p] - (ends[p - 1] if p else 0))
             with silent(driver.logger):
-                result = sample(key, task.posterior, task.data, state, num_steps=steps, **options)
+                result = sample(
+                    key,
+                    task.posterior,
+                    task.data,
+                    state,
+                    num_steps=steps,
+                    progress=False,
+                    **options,
+                )
             if result.interrupted:
                 raise KeyboardInterrupt
             known, state = longer(known, result, task.snapshots), result.state
@@ -141,6 +137,24 @@ def follow(
         snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
         state=rebuilt("state", known, shape),
     )
+
+
+def options_of(task: Task, method: Method, step_sizes: Any) -> dict[str, Any]:
+    """The arguments of `sample` that all segments have."""
+    return {
+        "estimator": method.estimator,
+        "integrator": method.integrator,
+        "step_size": scheduled(task, step_sizes),
+        "batch_size": method.batch_size,
+        "order": method.order,
+        "anchor_order": method.anchor_order,
+        "observables": task.observables,
+        "num_chains": len(step_sizes),
+        "chain_method": task.chain_method,
+        "clip": task.clip,
+        "weights": "equal",  # as between segments
+        "keep": "averages",
+    }
 
 
 @contextmanager
@@ -202,17 +216,24 @@ def longer(
 
 
 def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -> str:
-    """All that a trace depends on."""
-    words = jax.random.key_data(key) if isinstance(key, jax.Array) else key
+    """All that a trace depends on: what the run does that it is cut out of, and the cuts."""
+    job = prepare(
+        key=key,
+        posterior=task.posterior,
+        data=task.data,
+        init=task.init,
+        num_steps=int(ends[-1]),
+        burn_in=0,
+        thin=1,
+        **options_of(task, method, step_sizes),
+    )
     return repr(
         (
             {name: version(name) for name in ("vrsgmcmc", "jax", "jaxlib")},
-            np.asarray(words).tolist(),
-            method,
-            np.asarray(step_sizes).tolist(),
-            np.asarray(ends).tolist(),
+            jax.random.key_data(job.key).tolist(),
             tree_sum(task.data),
-            sorted([*task.observables, *task.snapshots]),
-            (task.chain_method, task.clip),
+            config(job, None),
+            sorted(task.snapshots),
+            np.asarray(ends).tolist(),
         )
     )

@@ -66,3 +66,8 @@ def some(part: Part, most: int) -> Part:
 def flat(x: UInt8[np.ndarray, "n h w c"]) -> np.ndarray:
     """Pixels in a row, from 0 to 1."""
     return (x.reshape(len(x), -1) / 255).astype(np.float32)
+
+
+def centred(x: UInt8[np.ndarray, "n h w c"]) -> np.ndarray:
+    """Pixels in a row, around 0, as the convolutional networks read them."""
+    return 4 * (flat(x) - np.float32(0.5))

@@ -33,7 +33,6 @@ class Judged(NamedTuple):
         truth = np.take_along_axis(
             predicted, np.broadcast_to(self.labels[:, None], (*predicted.shape[:-1], 1)), -1
         )[..., 0]
-        return {
-            "nll": -np.log(np.maximum(truth, tiny)).mean(-1),
-            "error": np.mean(predicted.argmax(-1) != self.labels, -1),
-        }
+        nll = -np.log(np.maximum(truth, tiny)).mean(-1)
+        error = np.mean(predicted.argmax(-1) != self.labels, -1)
+        return {"nll": nll, "error": np.where(np.isnan(nll), np.nan, error)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.images import pictures
+from vrsgmcmc.experiments.images import centred, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.mlp_mnist import subject
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
@@ -14,7 +14,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
 
 
 def load(settings: Settings) -> Subject:
-    return subject(pictures("cifar10", settings))
+    return subject(pictures("cifar10", settings), centred)
 
 
 EXPERIMENT = Experiment(
@@ -23,7 +23,7 @@ EXPERIMENT = Experiment(
     sizes={
         "smoke": Size(passes=2, tuning=1, seeds=2, points=4, every=0.25),
         "small": Size(passes=5, tuning=2, seeds=3, points=12, every=0.1),
-        "paper": Size(passes=100, tuning=5, seeds=3, points=40, every=0.5),
+        "paper": Size(passes=100, tuning=5, seeds=5, points=40, every=0.5),
     },
-    step_sizes=(0.01, 0.03, 0.1, 0.3, 1.0),
+    step_sizes=(0.003, 0.01, 0.03, 0.1, 0.3),
 )

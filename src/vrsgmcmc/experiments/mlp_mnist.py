@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,18 @@ def run(settings: Settings, memory: Memory) -> Outcome:
 
 def load(settings: Settings) -> Subject:
     parts = pictures("mnist", settings)
-    found = subject(parts)
+    found = subject(parts, flat)
     others = Judged(predict, flat(other_images(parts, settings)))
     return found._replace(judged={**found.judged, "CIFAR-10 in grey": others})
 
 
-def subject(parts: Pictures) -> Subject:
-    train = flat(parts.train.x), parts.train.y.astype(np.int32)
+def subject(parts: Pictures, read: Callable[[np.ndarray], np.ndarray]) -> Subject:
+    train = read(parts.train.x), parts.train.y.astype(np.int32)
     return Subject(
         mlp.classifier(10, activation="sigmoid"),
         train,
         mlp.initial(train[0].shape[1], 10, hidden=100),
-        judged(parts, predict, flat),
+        judged(parts, predict, read),
     )
 
 

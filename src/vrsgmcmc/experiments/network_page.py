@@ -60,9 +60,7 @@ def outcome(
     ]
     finals = {
         name: {
-            f"{where}_{what}": each.final(what, where)
-            for where in ("test", "train", "sample")
-            for what in measures
+            f"{where}_{what}": each.final(what, where) for where in each.scores for what in measures
         }
         for name, each in shown.items()
     }
@@ -109,7 +107,10 @@ def outcome(
         Section(
             "Training data, and the current sample",
             figure=picture(
-                shown, axes["data passes"], "data passes", [("train", measure), ("sample", measure)]
+                shown,
+                axes["data passes"],
+                "data passes",
+                [("train", measure), ("test_sample", measure)],
             ),
             caption="Above: the average prediction. Below: the last sample alone.",
         ),
@@ -156,7 +157,7 @@ def outcome(
 def picture(
     shown: Mapping[str, Shown], axis: Callable, label: str, panels: Sequence[tuple[str, str]]
 ) -> figures.Figure:
-    where = {"test": "test", "train": "training", "sample": "last sample, test"}
+    where = {"test": "test", "train": "training", "test_sample": "last sample, test"}
 
     def panel(rows: str, measure: str) -> figures.Panel:
         values = {name: each.scores[rows][measure] for name, each in shown.items()}

@@ -27,7 +27,7 @@ from vrsgmcmc.folds import observable
 from vrsgmcmc.reports import Claim
 from vrsgmcmc.types import Posterior
 
-TUNING_POINTS = 5
+TUNING_POINTS, TUNING_PREDICTIONS = 5, 10
 
 
 class Subject(NamedTuple):
@@ -116,24 +116,24 @@ def one(
 ) -> Shown:
     """Tune the step size, then run with it."""
     N, judged = subject.size, subject.judged
-    per_step = method.cost(N, 10_000) / 10_000
-    every = max(1, round(size.every * N / per_step))
-    task = Task(
-        subject.posterior,
-        subject.data,
-        subject.init,
-        {n: observable(rows.predict, data=rows.data, every=every) for n, rows in judged.items()},
-        {"test": looked_at(judged["test"])},
-        subject.chain_method,
-        subject.clip,
-        subject.schedule,
-    )
 
-    def trace(stage: int, steps: Sequence[float], passes: float, points: int) -> Trace:
-        total = max(every, method.affordable(N, passes))
-        ends = cuts(total, points, least=every, multiple=every)
+    def trace(
+        stage: int, steps: Sequence[float], passes: float, points: int, predictions: int
+    ) -> Trace:
+        every = max(1, -(-method.affordable(N, passes) // predictions))
+        task = Task(
+            subject.posterior,
+            subject.data,
+            subject.init,
+            {n: observable(row.predict, data=row.data, every=every) for n, row in judged.items()},
+            {n: looked_at(judged[n]) for n in ("test", "train")},
+            subject.chain_method,
+            subject.clip,
+            subject.schedule,
+        )
         key = jax.random.fold_in(jax.random.key(0), stage)
         per_datum = np.asarray(steps) / (N * subject.together)
+        ends = every * cuts(predictions, points)
         return follow(key, task, method, per_datum, ends, board=board, memory=memory)
 
     def scores(trace: Trace, rows: str) -> dict[str, np.ndarray]:
@@ -143,7 +143,7 @@ def one(
 
     tuning = {}
     for group in groups(experiment, subject):
-        tried = trace(0, group, size.tuning, TUNING_POINTS)
+        tried = trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS)
         found = {rows: scores(tried, rows) for rows in ("validation", "test")}
         for c, h in enumerate(group):
             tuning[h] = {"data_passes": (method.cost(N, tried.ends) / N).tolist()} | {
@@ -156,10 +156,12 @@ def one(
         return np.nan_to_num(tuning[h]["validation_nll"][-1], nan=np.inf)
 
     best = min(tuning, key=loss) if tuning else experiment.step_sizes[0]
-    shown = trace(1, [best] * seeds, size.passes, size.points)
+    predictions = max(1, round(size.passes / size.every))
+    shown = trace(1, [best] * seeds, size.passes, size.points, predictions)
     curves = {name: scores(shown, name) for name in ("test", "train")}
     measures = judged["test"].measures
-    curves["sample"] = {m: shown.snapshots["test"][..., i] for i, m in enumerate(measures)}
+    for name, looks in shown.snapshots.items():
+        curves[f"{name}_sample"] = {m: looks[..., i] for i, m in enumerate(measures)}
     measure = measures[1]
     ending = told(measure, curves["test"][measure][-1].mean())
     line.text = f"test {measure} {ending}, h N = {best:g}"

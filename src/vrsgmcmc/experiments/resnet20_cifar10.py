@@ -25,6 +25,7 @@ from vrsgmcmc.models import resnet
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
 IN_GROUPS = {
     SGLD: Method(minibatch(), 1),
+    EQUAL: Method(minibatch(), 3),
     PAPER: Method(practical(10, 10), 1),
 }
 

@@ -117,7 +117,7 @@ def ends_lower(one: Shown, other: Shown, measure: str) -> bool:
 def roughness(each: Shown) -> float:
     """How much the last sample's loss jumps between points in the second half of a run."""
     ends = each.trace.ends
-    values = each.scores["sample"]["nll"][ends > ends[-1] / 2]
+    values = each.scores["test_sample"]["nll"][ends > ends[-1] / 2]
     return float(np.abs(np.diff(values, 2, axis=0)).mean()) if len(values) > 2 else float("nan")
 
 
