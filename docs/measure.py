@@ -9,6 +9,7 @@
 Those between the first and the last sample the Pima regression, for some minutes each.
 """
 
+import csv
 import json
 import sys
 from functools import cached_property
@@ -234,7 +235,10 @@ def claims():
     paths = {name: RESULTS / name / "run.json" for name in EXPERIMENTS}
     records = {name: json.loads(p.read_text()) for name, p in paths.items() if p.exists()}
     rows = [[name, *claim.values()] for name, each in records.items() for claim in each["claims"]]
-    rows += [["all", *claim] for claim in wider_gap(records)]
+    curves = {
+        name: list(csv.DictReader((RESULTS / name / "curves.csv").open())) for name in records
+    }
+    rows += [["all", *claim] for claim in wider_gap(curves)]
     show(["experiment", "the paper says", "found", "evidence"], rows)
 
 

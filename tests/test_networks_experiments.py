@@ -18,7 +18,16 @@ from vrsgmcmc.experiments.network_page import entropy
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
 from vrsgmcmc.experiments.resnet20_cifar10 import IN_GROUPS, schedule
 from vrsgmcmc.experiments.shown import Shown
-from vrsgmcmc.experiments.statements import METHODS, PAPER, SGLD, SVRG, answers
+from vrsgmcmc.experiments.statements import (
+    EQUAL,
+    METHODS,
+    PAPER,
+    SGLD,
+    SVRG,
+    answers,
+    compare,
+    smoother,
+)
 from vrsgmcmc.experiments.texts import TEXT_METHODS
 from vrsgmcmc.experiments.together import joined, wider_gap
 from vrsgmcmc.models import softmax
@@ -100,6 +109,37 @@ def test_a_method_that_is_better_first_and_worse_in_the_end_is_so_in_part():
     assert (faster.answer, in_time.answer) == ("in part", "in part")
 
 
+def test_curves_are_compared_where_both_have_come_to():
+    """By the paper's count the pair has made two thirds of the passes when both stop."""
+    losses = np.array([0.8, 0.6, 0.4, 0.2])
+    pair = shown(METHODS[PAPER], losses)
+    plain = shown(METHODS[EQUAL], losses + 0.1)
+    assert compare(pair, plain, Shown.passes).ends == pytest.approx((0.2, 0.3), abs=1e-3)
+    assert compare(pair, plain, Shown.paper_passes).ends == pytest.approx(
+        (0.2, 0.3 - 0.2 * np.log(2 / 3) / np.log(2)), abs=1e-3
+    )
+
+
+def test_smoother_means_by_more_than_chance():
+    def rough(jumps):
+        steps = np.linspace(10, 300, 30)
+        losses = np.exp(-steps / 100)[:, None] + np.array([0, 0.01])
+        noise = np.random.default_rng(0).normal(size=losses.shape)
+        trace = Trace(steps.astype(int), steps, {}, np.zeros(2, bool))
+        sample = losses + jumps * noise
+        scores = {name: {"nll": losses, "error": losses} for name in ("test", "train")}
+        return Shown(
+            SAME_COST, 1000, 0.1, {}, trace, {**scores, "test_sample": {"nll": sample}}, {}
+        )
+
+    def answer(ours, theirs):
+        return smoother({SGLD: rough(theirs), PAPER: rough(ours)}).answer
+
+    assert answer(0.01, 0.1) == "yes"
+    assert answer(0.099, 0.1) == "in part"
+    assert answer(0.1, 0.01) == "no"
+
+
 def test_time_is_a_cost_of_its_own():
     curves = {SGLD: shown(SAME_COST, WORSE), PAPER: shown(SAME_COST, BETTER, seconds=1e-3)}
     assert answers(curves)[-1].answer == "yes"
@@ -138,22 +178,37 @@ def test_statements_about_the_size_of_the_anchor():
     assert answered(n1_sensitivity.claims(curves)) == ["yes", "yes"]
     curves[named(300)] = shown(SAME_COST, (0.95, 0.9, 0.8, 0.7))
     assert answered(n1_sensitivity.claims(curves)) == ["in part", "no"]
-    assert "for 2 of 3 n1" in n1_sensitivity.claims(curves)[0].evidence
+    assert "for 2 of 3 n1 by data passes" in n1_sensitivity.claims(curves)[0].evidence
 
 
-def of_losses(theirs, ours):
-    final = {SGLD: {"test_nll": (theirs, 0.1)}, PAPER: {"test_nll": (ours, 0.1)}}
-    return {"program": "vrsgmcmc", "final": final}
+def of_losses(theirs, ours, **columns):
+    """Rows as of curves.csv, two seeds each; the second half is as low as it will get."""
+    return [
+        {
+            **columns,
+            "method": name,
+            "data_passes": str(passes),
+            "paper_passes": str(passes / (1 if name == SGLD else 1.5)),
+            "test_nll": str(loss * max(1.0, 3 / passes) + seed),
+        }
+        for name, loss in ((SGLD, theirs), (PAPER, ours))
+        for passes in (1.0, 2.0, 3.0, 6.0)
+        for seed in (-0.1, 0.1)
+    ]
 
 
 def test_the_gap_between_architectures():
     grows = {"mlp-cifar10": of_losses(1, 1.1), "cnn4-cifar10": of_losses(1, 0.9)}
     (claim,) = wider_gap(grows)
     assert claim.answer == "yes"
-    assert "mlp-cifar10 -10.00%, cnn4-cifar10 +10.00%" in claim.evidence
-    nested = {"program": "vrsgmcmc", "seeds": 1, "group-norm": of_losses(1, 1.3)}
-    (claim,) = wider_gap({**grows, "resnet20-cifar10": nested})
+    assert "after 6 passes: mlp-cifar10 -10.0%, cnn4-cifar10 +10.0%" in claim.evidence
+    assert "after 4 passes as the paper counts: mlp-cifar10 -10.0%" in claim.evidence
+    two = [*of_losses(1, 1.3, norm="group-norm"), *of_losses(1, 0.1, norm="batch-norm")]
+    (claim,) = wider_gap({**grows, "resnet20-cifar10": two})
     assert claim.answer == "in part"
+    assert "resnet20-cifar10 -30.0%" in claim.evidence
+    shrinks = {"mlp-cifar10": of_losses(1, 1.3), "cnn4-cifar10": of_losses(1, 1.1)}
+    assert wider_gap(shrinks)[0].answer == "no"  # a smaller loss is no gain
     assert wider_gap({"mlp-cifar10": of_losses(1, 2)}) == []
 
 
@@ -242,6 +297,8 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
     assert found.record["chosen"][SGLD] == min(
         tuning, key=lambda h: tuning[h]["validation_nll"][-1]
     )
+    assert found.record["chosen_at_the_end_of_the_grid"] == [SGLD, PAPER]  # it has but two
+    assert 0 < found.record["calibration"][PAPER]["ECE"] < 0.3
     assert "practical" in found.record["audit"]
     titles = [section.title for section in found.report.sections]
     assert "Every step size" in titles
@@ -271,7 +328,7 @@ def test_the_smallest_run_of_every_experiment(name, tmp_path, capsys):
 
 def check_smoke(words, tmp_path, capsys):
     assert main(["reproduce", *words, "--size", "smoke", "--out", str(tmp_path)]) == 0
-    record = json.loads((tmp_path / "run.json").read_text())
+    record = json.loads((tmp_path / "run.json").read_text(), parse_constant=pytest.fail)
     assert record["experiment"] == words[0]
     assert "NaN" not in (tmp_path / "curves.csv").read_text()
     assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -154,7 +154,7 @@ def together(done: dict[str, Outcome], folder: Path, settings: Settings, command
     from vrsgmcmc.experiments.together import page, wider_gap
 
     found = page("The paper's experiments", {name: each.report for name, each in done.items()})
-    gap = wider_gap({name: each.record for name, each in done.items()})
+    gap = wider_gap({name: each.tables["curves"] for name, each in done.items()})
     found = found._replace(claims=[*found.claims, *gap], facts=facts(command))
     claims = [claim._asdict() for claim in found.claims]
     save_record(folder, ALL, command, settings, {"claims": claims})

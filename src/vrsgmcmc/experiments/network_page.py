@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,6 +28,13 @@ GRADIENTS = 20
 TITLES = {"nll": "negative log-likelihood", "error": "error", "perplexity": "perplexity"}
 
 
+AXES = {
+    "data passes": Shown.passes,
+    "passes as the paper counts (n1/m + n2 per step)": Shown.paper_passes,
+    "seconds for one chain": Shown.seconds,
+}
+
+
 def outcome(
     experiment: Experiment,
     subject: Subject,
@@ -36,8 +43,72 @@ def outcome(
     seeds: int,
 ) -> Outcome:
     measures = subject.judged["test"].measures
-    measure, N = measures[1], subject.size
-    rows = [
+    scored = [("train", measures[1]), ("test_sample", measures[1])]
+    table = at_the_end(shown, measures[1], seeds)
+    calibrated = calibration(subject, shown)
+    lengths = {} if subject.clip is None else gradient_lengths(subject, shown)
+    checked = checkup(subject, shown)
+    sections = [
+        *(
+            Section(
+                f"Test data, against {label}",
+                figure=picture(shown, axis, label, [("test", m) for m in reversed(measures)]),
+                caption="Of the average prediction; means over seeds, bands from the least to the "
+                "most.",
+            )
+            for label, axis in AXES.items()
+        ),
+        Section(
+            "Training data, and the current sample",
+            figure=picture(shown, Shown.passes, "data passes", scored),
+            caption="Above: the average prediction. Below: the last sample alone.",
+        ),
+        Section("At the end", table=table),
+        *grid(shown, measures),
+        *reliability_section(subject, shown, calibrated),
+        *clipping(subject, lengths),
+        *audited(checked),
+    ]
+    chosen = f"step sizes by the validation loss after {size.tuning:g} passes"
+    if len(experiment.step_sizes) == 1:
+        chosen = f"step size h N = {experiment.step_sizes[0]:g}"
+    report = Report(
+        title=experiment.title,
+        lead=f"{len(shown)} methods, {size.passes:g} passes over {subject.size:,} data each, {seeds} "
+        f"seed{'s' if seeds > 1 else ''}; {chosen}.",
+        sections=sections,
+        claims=experiment.claims(shown),
+    )
+    record = {
+        "size": size._asdict(),
+        "data": subject.size,
+        "seeds": seeds,
+        "step_size_unit": "h N: the step on the mean log-likelihood",
+        "step_size_grid": list(experiment.step_sizes),
+        "tuning": {name: each.tuning for name, each in shown.items()},
+        "chosen": {name: each.step for name, each in shown.items()},
+        "chosen_at_the_end_of_the_grid": at_the_edge(shown),
+        "diverged": {name: int(each.trace.diverged.sum()) for name, each in shown.items()},
+        "final": {
+            name: {
+                f"{rows}_{measure}": each.final(measure, rows)
+                for rows in each.scores
+                for measure in measures
+            }
+            for name, each in shown.items()
+        },
+        "calibration": calibrated,
+        "audit": None if checked is None else checked.verdict,
+        "gradient_lengths": lengths,
+        "keys": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
+    }
+    text = "\n".join("  ".join(row) for row in [list(table.header), *table.cells()])
+    return Outcome(report, {"curves": points(shown, seeds)}, record, text)
+
+
+def points(shown: Mapping[str, Shown], seeds: int) -> list[dict[str, Any]]:
+    """A row for every point of every curve."""
+    return [
         {
             "method": name,
             "step": each.step,
@@ -58,100 +129,31 @@ def outcome(
         )
         for c in range(seeds)
     ]
-    finals = {
-        name: {
-            f"{where}_{what}": each.final(what, where) for where in each.scores for what in measures
-        }
-        for name, each in shown.items()
-    }
-    table = Table(
-        (
-            "method",
-            "h N",
-            f"test {measure}",
-            "±",
-            "test NLL",
-            "±",
-            f"train {measure}",
-            "s per pass",
-        ),
-        [
-            (
-                name,
-                f"{each.step:g}",
-                told(measure, finals[name][f"test_{measure}"][0]),
-                told(measure, finals[name][f"test_{measure}"][1]) if seeds > 1 else None,
-                finals[name]["test_nll"][0],
-                finals[name]["test_nll"][1] if seeds > 1 else None,
-                told(measure, finals[name][f"train_{measure}"][0]),
-                f"{each.seconds()[-1] / each.passes()[-1]:.3g}",
-            )
-            for name, each in shown.items()
-        ],
-        ("", "", "", "", ".4f", ".4f", "", ""),
-    )
-    axes = {
-        "data passes": Shown.passes,
-        "passes as the paper counts (n1/m + n2 per step)": Shown.paper_passes,
-        "seconds for one chain": Shown.seconds,
-    }
-    sections = [
-        Section(
-            f"Test data, against {label}",
-            figure=picture(shown, axis, label, [("test", m) for m in reversed(measures)]),
-            caption="Of the average prediction; means over seeds, bands from the least to the most.",
+
+
+def at_the_end(shown: Mapping[str, Shown], measure: str, seeds: int) -> Table:
+    def row(name: str, each: Shown) -> tuple:
+        (score, score_error), (nll, nll_error) = each.final(measure), each.final("nll")
+        return (
+            name,
+            f"{each.step:g}",
+            told(measure, score),
+            told(measure, score_error) if seeds > 1 else None,
+            nll,
+            nll_error if seeds > 1 else None,
+            told(measure, each.final(measure, "train")[0]),
+            f"{each.seconds()[-1] / each.passes()[-1]:.3g}",
         )
-        for label, axis in axes.items()
-    ]
-    sections += [
-        Section(
-            "Training data, and the current sample",
-            figure=picture(
-                shown,
-                axes["data passes"],
-                "data passes",
-                [("train", measure), ("test_sample", measure)],
-            ),
-            caption="Above: the average prediction. Below: the last sample alone.",
-        ),
-        Section("At the end", table=table),
-        *grid(shown, measures),
-        *calibration(subject, shown),
-    ]
-    lengths = {} if subject.clip is None else gradient_lengths(subject, shown)
-    if lengths:
-        sections.append(clipping(subject, lengths))
-    checked = checkup(subject, shown)
-    if checked is not None:
-        sections += audited(checked)
-    found = experiment.claims(shown)
-    steps = experiment.step_sizes
-    chosen = f"step sizes by the validation loss after {size.tuning:g} passes"
-    if len(steps) == 1:
-        chosen = f"step size h N = {steps[0]:g}"
-    report = Report(
-        title=experiment.title,
-        lead=f"{len(shown)} methods, {size.passes:g} passes over {N:,} data each, {seeds} "
-        f"seed{'s' if seeds > 1 else ''}; {chosen}.",
-        sections=sections,
-        claims=found,
-    )
-    record = {
-        "size": size._asdict(),
-        "data": N,
-        "seeds": seeds,
-        "step_size_unit": "h N: the step on the mean log-likelihood",
-        "step_size_grid": list(experiment.step_sizes),
-        "tuning": {name: each.tuning for name, each in shown.items()},
-        "chosen": {name: each.step for name, each in shown.items()},
-        "diverged": {name: int(each.trace.diverged.sum()) for name, each in shown.items()},
-        "final": finals,
-        "audit": None if checked is None else checked.verdict,
-        **({"gradient_lengths": lengths} if lengths else {}),
-        "keys": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
-    }
-    text = "\n".join("  ".join(row) for row in [list(table.header), *table.cells()])
-    return Outcome(report, {"curves": rows}, record, text)
+
+    names = f"test {measure}", "±", "test NLL", "±", f"train {measure}", "s per pass"
+    rows = [row(name, each) for name, each in shown.items()]
+    return Table(("method", "h N", *names), rows, ("", "", "", "", ".4f", ".4f", "", ""))
+
+
+def at_the_edge(shown: Mapping[str, Shown]) -> list[str]:
+    """The methods that might have liked a step size beyond those of the grid."""
+    tried = {name: each for name, each in shown.items() if each.tuning}
+    return [n for n, each in tried.items() if each.step in (min(each.tuning), max(each.tuning))]
 
 
 def picture(
@@ -188,11 +190,13 @@ def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:
         return figures.Panel(f"test: {TITLES[measure]}", lines, log_y=True)
 
     passes = max(s["data_passes"][-1] for each in tried.values() for s in each.tuning.values())
+    edge = at_the_edge(tried)
     return [
         Section(
             "Every step size",
             figure=figures.curves([panel(m) for m in reversed(measures)], x_label="step size h N"),
-            caption=f"After {passes:.3g} data passes, one chain each. The validation data chose.",
+            caption=f"After {passes:.3g} data passes, one chain each. The validation data chose"
+            + (f", for {'; '.join(edge)} an end of the grid." if edge else "."),
         )
     ]
 
@@ -240,57 +244,64 @@ def gradient_lengths(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, 
     return found
 
 
-def clipping(subject: Subject, lengths: Mapping[str, Sequence[float]]) -> Section:
+def clipping(subject: Subject, lengths: Mapping[str, Sequence[float]]) -> Iterator[Section]:
+    if not lengths:
+        return
     rows = [
         (name, float(np.median(each)), float(np.mean(np.array(each) > subject.clip)))
         for name, each in lengths.items()
     ]
-    return Section(
+    yield Section(
         "Gradients that are shortened",
         f"Gradients of the mean log-likelihood longer than {subject.clip:g} are shortened to that. "
         "Where this happens often the drift has a direction but no size, and the chain does not sample "
-        "the posterior.",
+        "the posterior. The audit that follows is of gradients as they are.",
         table=Table(("method", "median length", "shortened"), rows, ("", ".3g", ".0%")),
         caption=f"{GRADIENTS} estimates at the end of the first chain.",
     )
 
 
-def calibration(subject: Subject, shown: Mapping[str, Shown]) -> list[Section]:
-    """Do the probabilities of the first chain's average mean what they say; and on other data?"""
-    test = subject.judged["test"]
-    if test.labels is None:
-        return []
-    name = PAPER if PAPER in shown else next(iter(shown))
-    found = {
-        n: reliability(Probabilities(normal(s.last["test"][0]), test.labels))
-        for n, s in shown.items()
-    }
-    others = [n for n in subject.judged if n not in ("validation", "test", "train")]
-    header = (
-        "method",
-        "ECE",
-        "of a calibrated one",
-        "entropy, test",
-        *(f"entropy, {n}" for n in others),
+def calibration(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, dict[str, float]]:
+    """Of the first chain's average: do its probabilities mean what they say; and on other data?"""
+    labels = subject.judged["test"].labels
+    if labels is None:
+        return {}
+
+    def of(each: Shown) -> dict[str, float]:
+        found = reliability(Probabilities(normal(each.last["test"][0]), labels))
+        unsure = {f"entropy, {n}": entropy(each.last[n][0]) for n in ("test", *others(subject))}
+        return {"ECE": found.ece, "of a calibrated one": found.expected, **unsure}
+
+    return {name: of(each) for name, each in shown.items()}
+
+
+def reliability_section(
+    subject: Subject, shown: Mapping[str, Shown], calibrated: Mapping[str, Mapping[str, float]]
+) -> Iterator[Section]:
+    if not calibrated:
+        return
+    name, elsewhere = PAPER if PAPER in shown else next(iter(shown)), others(subject)
+    predicted = Probabilities(normal(shown[name].last["test"][0]), subject.judged["test"].labels)
+    columns = list(calibrated[name])
+    yield Section(
+        "Calibration",
+        "ECE: how far stated probabilities are from frequencies. Entropy: the mean, in nats, of "
+        "the predicted distribution over classes"
+        + f"; {', '.join(elsewhere)}: images of another kind, where it should be high."
+        * bool(elsewhere),
+        figure=reliability_figure(reliability(predicted)),
+        caption=f"{name}, average prediction of the first chain on test data.",
+        table=Table(
+            ("method", *columns),
+            [(n, *each.values()) for n, each in calibrated.items()],
+            ("", ".4f", ".4f", *[".3f"] * (len(columns) - 2)),
+        ),
     )
-    rows = []
-    for method, each in shown.items():
-        entropies = [entropy(each.last[rows][0]) for rows in ("test", *others)]
-        rows.append((method, found[method].ece, found[method].expected, *entropies))
-    return [
-        Section(
-            "Calibration",
-            "ECE: how far stated probabilities are from frequencies. Entropy: the mean, in nats, of "
-            "the predicted distribution over classes"
-            + (
-                f"; {', '.join(others)}: images of another kind, where it should be high."
-                * bool(others)
-            ),
-            figure=reliability_figure(found[name]),
-            caption=f"{name}, average prediction of the first chain on test data.",
-            table=Table(header, rows, ("", ".4f", ".4f", *[".3f"] * (1 + len(others)))),
-        )
-    ]
+
+
+def others(subject: Subject) -> list[str]:
+    """Rows of another kind."""
+    return [name for name in subject.judged if name not in ("validation", "test", "train")]
 
 
 def normal(table: np.ndarray) -> np.ndarray:

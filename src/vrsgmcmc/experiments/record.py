@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -82,8 +83,18 @@ def save_record(
         "settings": plain,
         **results,
     }
-    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(without_nan(record), indent=1, allow_nan=False)
+    (folder / RECORD).write_text(text + "\n", encoding="utf-8")
     return RECORD
+
+
+def without_nan(value: Any) -> Any:
+    """With null for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: without_nan(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -39,8 +39,12 @@ class Shown(NamedTuple):
     def final(self, measure: str, rows: str = "test") -> tuple[float, float]:
         """The mean over chains at the end, and its standard error (NaN for one chain)."""
         values = self.scores[rows][measure][-1]
-        spread = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-        return float(values.mean()), float(spread)
+        return float(values.mean()), standard_error(values)
+
+
+def standard_error(values: Float[np.ndarray, " n"]) -> float:
+    """Of the mean; NaN for one value."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
 def told(measure: str, value: float) -> str:

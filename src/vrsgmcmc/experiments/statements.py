@@ -1,19 +1,21 @@
 """The paper's statements about networks, answered from the curves of the methods.
 
-"Lower" means lower test loss of the average prediction. Two curves are compared over the part of the
-cost axis that both have, on a logarithmic scale, and at the end by more than two standard errors.
+"Lower" means lower test loss of the average prediction. Two curves are compared over the part of a
+cost axis that both have, on a logarithmic scale, and where that part ends: there by more than two
+standard errors over seeds, or at all where there is one seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.estimators import minibatch, practical, svrg
 from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.shown import Shown, told
+from vrsgmcmc.experiments.shown import Shown, standard_error, told
 from vrsgmcmc.reports import Claim
 
 SGLD, EQUAL, PAPER = "SGLD, n = 10", "SGLD, n = 30", "vrSG-MCMC, n1 = 100"
@@ -28,6 +30,9 @@ METHODS = {
 }
 
 
+AXES = {"data passes": Shown.passes, "the paper's count": Shown.paper_passes}
+
+
 def answers(shown: Mapping[str, Shown]) -> list[Claim]:
     """What the methods that were run can say."""
     if SGLD not in shown or PAPER not in shown:
@@ -40,53 +45,46 @@ def answers(shown: Mapping[str, Shown]) -> list[Claim]:
 
 def faster(shown: Mapping[str, Shown]) -> Claim:
     ours, theirs = shown[PAPER], shown[SGLD]
-    shares = {
-        "data passes": share_lower(ours, theirs, Shown.passes),
-        "the paper's count": share_lower(ours, theirs, Shown.paper_passes),
-    }
-    ends = [ends_lower(ours, theirs, measure) for measure in ours.measures]
-    early = [share > 0.5 for share in shares.values()]
+    found = {label: compare(ours, theirs, axis) for label, axis in AXES.items()}
+    errors = [compare(ours, theirs, axis, ours.measures[1]).lower for axis in AXES.values()]
     names = [name for name in (SGLD, EQUAL, PAPER, SHUFFLED) if name in shown]
-    along = ", ".join(f"{share:.0%} of the curve by {label}" for label, share in shares.items())
-    evidence = "; ".join(f"{name}: {at_the_end(shown[name])}" for name in names)
     return Claim(
         "vrSG-MCMC converges faster per data pass than SGLD, with lower final test error and loss.",
-        graded(*ends, *early),
-        f"vrSG-MCMC has the lower test NLL on {along}. At the end: {evidence}.",
+        graded(*errors, *(held for each in found.values() for held in (each.mostly, each.lower))),
+        f"vrSG-MCMC has the lower test NLL {along(found)}. At the end: "
+        + "; ".join(f"{name}: {at_the_end(shown[name])}" for name in names)
+        + ".",
     )
 
 
 def svrg_ends_lower(shown: Mapping[str, Shown]) -> Claim:
-    early = share_lower(shown[PAPER], shown[SVRG], Shown.passes)
+    found = {label: compare(shown[PAPER], shown[SVRG], axis) for label, axis in AXES.items()}
+    ends = [compare(shown[SVRG], shown[PAPER], axis).lower for axis in AXES.values()]
     return Claim(
         "SVRG-LD can end lower but converges more slowly per pass than vrSG-MCMC.",
-        graded(ends_lower(shown[SVRG], shown[PAPER], "nll"), early > 0.5),
-        f"At the end: SVRG-LD test NLL {shown[SVRG].final('nll')[0]:.4f}, vrSG-MCMC "
-        f"{shown[PAPER].final('nll')[0]:.4f}; vrSG-MCMC is lower on {early:.0%} of the curve.",
+        graded(*ends, *(each.mostly for each in found.values())),
+        f"vrSG-MCMC has the lower test NLL {along(found)}.",
     )
 
 
 def smoother(shown: Mapping[str, Shown]) -> Claim:
     rough = {name: roughness(shown[name]) for name in (SGLD, EQUAL, PAPER) if name in shown}
-    unknown = not all(map(np.isfinite, rough.values()))
-    listed = ", ".join(f"{name}: {value:.4f}" for name, value in rough.items())
+    (ours, error), (theirs, other) = rough[PAPER], rough[SGLD]
+    answer = graded(ours < theirs, ours + 2 * np.hypot(error, other) < theirs)
+    listed = ", ".join(f"{name}: {value:.4f} ± {se:.4f}" for name, (value, se) in rough.items())
     return Claim(
         "Curves are smoother with variance reduction.",
-        "not tested" if unknown else graded(rough[PAPER] < rough[SGLD]),
+        answer if np.isfinite(ours + theirs) else "not tested",
         f"Mean second difference of the last sample's test NLL in the second half: {listed}.",
     )
 
 
 def equal_time(shown: Mapping[str, Shown]) -> Claim:
-    ours, theirs = shown[PAPER], shown[SGLD]
-    share = share_lower(ours, theirs, Shown.seconds)
-    until = np.array([min(ours.seconds()[-1], theirs.seconds()[-1])])
-    last = [loss_at(each, each.seconds(), until)[0] for each in (ours, theirs)]
+    found = compare(shown[PAPER], shown[SGLD], Shown.seconds)
     return Claim(
         "At equal wall-clock time vrSG-MCMC improves on SGLD.",
-        graded(share > 0.5, last[0] < last[1]),
-        f"Lower test NLL on {share:.0%} of the common time; at its end {last[0]:.4f} against "
-        f"{last[1]:.4f}.",
+        graded(found.mostly, found.lower),
+        f"vrSG-MCMC has the lower test NLL {along({'seconds': found})}.",
     )
 
 
@@ -94,31 +92,64 @@ def graded(*held: bool) -> str:
     return "yes" if all(held) else "in part" if any(held) else "no"
 
 
-def share_lower(one: Shown, other: Shown, axis: Callable[[Shown], np.ndarray]) -> float:
-    """On which part of a cost axis the first has the lower loss."""
+class Comparison(NamedTuple):
+    """Of two curves, on what they have in common of a cost axis."""
+
+    share: float  # of it, where the first is the lower one
+    ends: tuple[float, float]  # means over seeds, where it ends
+    lower: bool  # whether the first is the lower one there
+
+    @property
+    def mostly(self) -> bool:
+        return self.share > 0.5
+
+
+def compare(
+    one: Shown, other: Shown, axis: Callable[[Shown], np.ndarray], measure: str = "nll"
+) -> Comparison:
     x, y = axis(one), axis(other)
     where = np.geomspace(max(x[0], y[0]), min(x[-1], y[-1]), 50)
-    return float(np.mean(loss_at(one, x, where) < loss_at(other, y, where)))
+    ours, theirs = values_at(one, x, where, measure), values_at(other, y, where, measure)
+    deviation = np.hypot(standard_error(ours[-1]), standard_error(theirs[-1]))
+    a, b = ours.mean(1), theirs.mean(1)
+    return Comparison(
+        float(np.mean(a < b)),
+        (float(a[-1]), float(b[-1])),
+        bool(a[-1] + 2 * np.nan_to_num(deviation) < b[-1]),
+    )
 
 
-def loss_at(
-    each: Shown, axis: Float[np.ndarray, " points"], where: Float[np.ndarray, " places"]
-) -> Float[np.ndarray, " places"]:
-    """The mean over seeds, between the points of a curve."""
-    return np.interp(np.log(where), np.log(axis), each.scores["test"]["nll"].mean(1))
+def along(found: Mapping[str, Comparison]) -> str:
+    return "; ".join(
+        f"on {each.share:.0%} of the curve by {label}, ending at {each.ends[0]:.4f} against "
+        f"{each.ends[1]:.4f}"
+        for label, each in found.items()
+    )
 
 
-def ends_lower(one: Shown, other: Shown, measure: str) -> bool:
-    """By more than two standard errors, or at all where there is one seed."""
-    (a, da), (b, db) = one.final(measure), other.final(measure)
-    return bool(a + 2 * np.nan_to_num(np.hypot(da, db)) < b)
+def values_at(
+    each: Shown,
+    axis: Float[np.ndarray, " points"],
+    where: Float[np.ndarray, " places"],
+    measure: str = "nll",
+) -> Float[np.ndarray, "places chain"]:
+    """Test scores between the points of a curve."""
+    values = each.scores["test"][measure]
+    return np.stack([np.interp(np.log(where), np.log(axis), column) for column in values.T], 1)
 
 
-def roughness(each: Shown) -> float:
-    """How much the last sample's loss jumps between points in the second half of a run."""
+def roughness(each: Shown) -> tuple[float, float]:
+    """How much the last sample's loss jumps between points in the second half, and the error of it.
+
+    The error is over seeds, or over the jumps where there is one seed.
+    """
     ends = each.trace.ends
     values = each.scores["test_sample"]["nll"][ends > ends[-1] / 2]
-    return float(np.abs(np.diff(values, 2, axis=0)).mean()) if len(values) > 2 else float("nan")
+    if len(values) < 4:
+        return np.nan, np.nan
+    jumps = np.abs(np.diff(values, 2, axis=0))
+    repeated = jumps.mean(0) if jumps.shape[1] > 1 else jumps[:, 0]
+    return float(jumps.mean()), standard_error(repeated)
 
 
 def at_the_end(each: Shown) -> str:
