@@ -4,9 +4,10 @@
     steps       docs/variance-reduction.md: the step size that 10 % of excess allows, at equal cost
     pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
     saga        docs/choosing.md: what the order does to SAGA
+    mnist       docs/experiments.md: what noise costs the MNIST network, step for step
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
 
-Those between the first and the last sample the Pima regression, for some minutes each.
+Those between the first and the last sample the Pima regression or the network, for some minutes each.
 """
 
 import csv
@@ -21,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
-from vrsgmcmc.experiments import EXPERIMENTS
+from vrsgmcmc.experiments import EXPERIMENTS, Settings, mlp_mnist
 from vrsgmcmc.experiments.together import wider_gap
 from vrsgmcmc.search import find_mode
 
@@ -41,6 +42,14 @@ EQUAL_COST = {  # 30 gradients per step, except for the last one; SVRG's m is N/
 }
 PLAIN, SHUFFLED_ANCHORS = EQUAL_COST["SGLD, n = 30"], "practical, shuffled anchors"
 PASSES, CHAINS, SCOUTS = 200, 128, 16
+STEPS, MNIST_STEPS = 20_000, (0.5, 1.0, 2.0)  # of the MNIST network: number, h N
+STEP_FOR_STEP = {
+    "SGLD, n = 10": dict(estimator=vr.minibatch(), batch_size=10),
+    "SGLD, n = 30": PLAIN,
+    "vrSG-MCMC, m = 10": dict(estimator=vr.practical(100, 10), batch_size=10),
+    "vrSG-MCMC, an anchor for every step": dict(estimator=vr.practical(100, 1), batch_size=10),
+    "SGLD, n = 100": dict(estimator=vr.minibatch(), batch_size=100),
+}
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
 
 
@@ -231,6 +240,37 @@ def saga():
         print(f"SAGA, {order}, h N = 0.1: variances {1 + excess:.2f} times the posterior's")
 
 
+def mnist():
+    """The loss after the same number of steps of the same size, whatever they cost."""
+    subject = mlp_mnist.load(Settings())
+    test, size = subject.judged["test"], subject.size
+    rows = []
+    for name, method in STEP_FOR_STEP.items():
+        losses = []
+        for step in MNIST_STEPS:
+            result = vr.sample(
+                0,
+                subject.posterior,
+                subject.data,
+                subject.init,
+                step_size=step / size,
+                num_steps=STEPS,
+                burn_in=STEPS // 5,
+                num_chains=2,
+                keep="averages",
+                observables={"test": vr.observable(test.predict, data=test.data, every=400)},
+                progress=False,
+                **method,
+            )
+            losses.append(test.scores(result.averages["test"])["nll"].mean())
+        estimator, n = method["estimator"], method["batch_size"]
+        each = estimator.cost(size, n)
+        if every := estimator.every(size, n):
+            each += estimator.anchor(size) / every
+        rows.append([name, f"{each:g}", *(f"{loss:.4f}" for loss in losses)])
+    show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
+
+
 def claims():
     paths = {name: RESULTS / name / "run.json" for name in EXPERIMENTS}
     records = {name: json.loads(p.read_text()) for name, p in paths.items() if p.exists()}
@@ -242,7 +282,14 @@ def claims():
     show(["experiment", "the paper says", "found", "evidence"], rows)
 
 
-PARTS = {"gaussian": gaussian, "steps": steps, "pima": pima, "saga": saga, "claims": claims}
+PARTS = {
+    "gaussian": gaussian,
+    "steps": steps,
+    "pima": pima,
+    "saga": saga,
+    "mnist": mnist,
+    "claims": claims,
+}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

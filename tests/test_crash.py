@@ -39,9 +39,8 @@ def check_killed(path, model, count, seed):
     assert store.open(path).status == "finished"
 
 
-@pytest.mark.parametrize(("model", "seed"), [("gaussian", 1), ("mlp", 2)])
-def test_a_killed_run_resumes_bit_for_bit(tmp_path, model, seed):
-    check_killed(tmp_path / "killed", model, 4, seed)
+def test_a_killed_run_resumes_bit_for_bit(tmp_path):
+    check_killed(tmp_path / "killed", "gaussian", 4, seed=1)
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ def clock(monkeypatch):
 def test_lines_off_a_terminal(clock):
     out = io.StringIO()
     with Board(["a [b]", "c"], Console(file=out, width=200)) as board:
-        with board.line("a [b]", parts=2) as line:
+        with board.line("a [b]", parts=(1, 3)) as line:
             clock.now += 4
             board.at(0.5)
             clock.now += 8
@@ -196,10 +196,26 @@ def test_lines_off_a_terminal(clock):
             board.at(1.0)
             line.text = "better"
     assert out.getvalue().splitlines() == [
-        "a [b]: 50%, about 0:12 left",
+        "a [b]: 25%, about 0:36 left",
         "a [b]: good, 0:24, about 0:24 left",
         "c: 50%, about 0:12 left",
         "c: better, 0:12",
+    ]
+
+
+def test_what_was_done_before_took_no_time(clock):
+    out = io.StringIO()
+    board = Board(["a", "b"], Console(file=out, width=200))
+    with board, board.line("a", parts=(1, 1)) as line:
+        board.at(1.0, known=True)
+        board.at(0.5, known=True)
+        clock.now += 12
+        board.at(0.75)
+        clock.now += 6
+        line.text = "good"
+    assert out.getvalue().splitlines() == [
+        "a: 88%, about 0:12 left",
+        "a: good, 0:18, about 1:12 left",
     ]
 
 

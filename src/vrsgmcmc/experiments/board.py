@@ -25,15 +25,19 @@ class Line:
 
     def __init__(self, name: str):
         self.name, self.text = name, "waiting"
-        self.parts = 1  # that it is made of,
+        self.parts: Sequence[float] = (1.0,)  # how long each one is that it is made of,
         self.before = 0  # those that are over,
         self.fraction = 0.0  # and how much of the present one is
+        self.known = 0.0  # the share that was there already
         self.began: float | None = None
         self.seconds: float | None = None  # when it is done
 
     @property
     def share(self) -> float:
-        return 1.0 if self.seconds is not None else (self.before + self.fraction) / self.parts
+        if self.seconds is not None or self.before >= len(self.parts):
+            return 1.0
+        over = sum(self.parts[: self.before]) + self.fraction * self.parts[self.before]
+        return over / sum(self.parts)
 
     @property
     def taken(self) -> float:
@@ -43,7 +47,8 @@ class Line:
 
     @property
     def left(self) -> float:
-        return self.taken * (1 / self.share - 1) if self.share else float("inf")
+        made = self.share - self.known
+        return self.taken * (1 - self.share) / made if made else float("inf")
 
 
 class Board:
@@ -68,8 +73,8 @@ class Board:
             self.live = None
 
     @contextmanager
-    def line(self, name: str, parts: int = 1) -> Iterator[Line]:
-        """A method at work, in so many parts; it leaves its finding in `text`."""
+    def line(self, name: str, parts: Sequence[float] = (1.0,)) -> Iterator[Line]:
+        """A method at work, in parts of such lengths; it leaves its finding in `text`."""
         line = self.going = self.lines[name]
         line.parts, line.began, line.text = parts, time.monotonic(), ""
         yield line
@@ -77,14 +82,16 @@ class Board:
         if self.live is None:
             self.print(f"{name}: {line.text}, {clock(line.seconds)}{self.told(self.left)}")
 
-    def at(self, fraction: float) -> None:
-        """So much of the present part is done; 1 ends it."""
+    def at(self, fraction: float, *, known: bool = False) -> None:
+        """So much of the present part is done, or was `known` already; 1 ends it."""
         line = self.going
         if line is None:
             return
-        line.fraction = fraction
+        before, line.fraction = line.share, fraction
         if fraction >= 1:
             line.before, line.fraction = line.before + 1, 0.0
+        if known:
+            line.known += line.share - before
         if self.live is None and time.monotonic() - self.last > SECONDS_BETWEEN_LINES:
             self.print(f"{line.name}: {line.share:.0%}{self.told(line.left)}")
 
@@ -92,8 +99,9 @@ class Board:
     def left(self) -> float:
         """Seconds to the end of the experiment, if the rest is like what is done."""
         shares = sum(line.share for line in self.lines.values())
+        made = shares - sum(line.known for line in self.lines.values())
         taken = sum(line.taken for line in self.lines.values())
-        return taken / shares * (len(self.lines) - shares) if shares else float("inf")
+        return taken / made * (len(self.lines) - shares) if made else float("inf")
 
     @staticmethod
     def told(left: float) -> str:

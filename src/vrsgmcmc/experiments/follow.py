@@ -102,8 +102,8 @@ def follow(
     known = memory.load(description) or {}
     done = len(known.get("seconds", ()))
     shape, state = blank(task, method, len(step_sizes)), task.init
-    if done == len(ends) and board is not None:
-        board.at(1.0)
+    if done and board is not None:
+        board.at(ends[done - 1] / ends[-1], known=True)
     if 0 < done < len(ends):
         state = jax.tree.map(jnp.asarray, rebuilt("state", known, shape))
     try:
@@ -125,7 +125,7 @@ def follow(
             if memory.due:
                 memory.save(description, known)
             if board is not None:
-                board.at((p + 1) / len(ends))
+                board.at(ends[p] / ends[-1])
     finally:
         if done < len(ends):
             memory.save(description, known)

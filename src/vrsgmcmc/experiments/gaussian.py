@@ -99,7 +99,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
     shown = {}
     with Board(list(methods)) as board:
         for name, method in methods.items():
-            with board.line(name, parts=2) as line:
+            with board.line(name, parts=(1, 1)) as line:
                 shown[name] = one(method, line)
     return outcome(methods, shown, truth, chains, size)
 

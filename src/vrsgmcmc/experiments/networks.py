@@ -74,7 +74,8 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
     shown = {}
     with Board(list(methods)) as board:
         for name, method in methods.items():
-            parts = 1 + len(groups(experiment, subject))
+            tuning = [size.tuning * len(group) for group in groups(experiment, subject)]
+            parts = [*tuning, size.passes * seeds]
             with board.line(name, parts=parts) as line:
                 shown[name] = one(experiment, subject, method, size, seeds, board, memory, line)
     return network_page.outcome(experiment, subject, shown, size, seeds)

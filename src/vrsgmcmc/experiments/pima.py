@@ -163,7 +163,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
     found = {}
     with Board(list(methods)) as board:
         for name, method in methods.items():
-            with board.line(name, parts=1 + len(QUESTIONS)) as line:
+            with board.line(name, parts=(1,) * (1 + len(QUESTIONS))) as line:
                 found[name] = one(method, line)
     return outcome(task, methods, found, known, size, chains)
 
