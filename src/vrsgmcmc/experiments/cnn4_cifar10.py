@@ -8,10 +8,10 @@ from vrsgmcmc.experiments import Outcome, Settings, networks
 from vrsgmcmc.experiments.images import judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD, SHUFFLED
+from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD
 from vrsgmcmc.models import cnn
 
-CONVOLUTIONAL = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER, SHUFFLED)}
+CONVOLUTIONAL = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER)}
 JUDGED = 2000
 SMOKE_WIDTHS = (2, 2, 2, 2)
 

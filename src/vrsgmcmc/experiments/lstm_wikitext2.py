@@ -22,7 +22,7 @@ EXPERIMENT = Experiment(
     sizes={
         "smoke": Size(passes=4, tuning=2, seeds=1, points=4, every=0.5),
         "small": Size(passes=0.1, tuning=0.02, seeds=1, points=5, every=0.02),
-        "paper": Size(passes=20, tuning=0.2, seeds=1, points=24, every=0.2),
+        "paper": Size(passes=20, tuning=0.1, seeds=1, points=24, every=0.2),
     },
     step_sizes=(0.25, 0.5, 1.0),
     methods=TEXT_METHODS,

@@ -18,14 +18,13 @@ from vrsgmcmc.experiments.images import Pictures, judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import EQUAL, PAPER, SGLD
+from vrsgmcmc.experiments.statements import PAPER, SGLD
 from vrsgmcmc.experiments.together import joined
 from vrsgmcmc.models import resnet
 
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
 IN_GROUPS = {
     SGLD: Method(minibatch(), 1),
-    EQUAL: Method(minibatch(), 3),
     PAPER: Method(practical(10, 10), 1),
 }
 
@@ -88,7 +87,7 @@ GROUP_NORM = Experiment(
         "paper": Size(passes=50, tuning=0.25, seeds=1, points=30, every=0.5),
     },
     step_sizes=(0.3, 1.0, 3.0),  # times 1 / (10 + 1.8e-3 l)
-    methods={name: CONVOLUTIONAL[name] for name in (SGLD, EQUAL, PAPER)},
+    methods=CONVOLUTIONAL,
 )
 EXPERIMENTS = {
     "group-norm": GROUP_NORM,
