@@ -174,7 +174,7 @@ def picture(
 
 
 def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:
-    """The test scores of every step size, at the end of the short runs that chose among them."""
+    """The scores of every step size, at the end of the short runs that chose among them."""
     tried = {name: each for name, each in shown.items() if each.tuning}
     if not tried:
         return []
@@ -183,11 +183,11 @@ def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:
         lines = {
             name: (
                 np.array(list(each.tuning)),
-                np.array([scores[f"test_{measure}"][-1] for scores in each.tuning.values()]),
+                np.array([scores[f"validation_{measure}"][-1] for scores in each.tuning.values()]),
             )
             for name, each in tried.items()
         }
-        return figures.Panel(f"test: {TITLES[measure]}", lines, log_y=True)
+        return figures.Panel(f"validation: {TITLES[measure]}", lines, log_y=True)
 
     passes = max(s["data_passes"][-1] for each in tried.values() for s in each.tuning.values())
     edge = at_the_edge(tried)
@@ -195,8 +195,8 @@ def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:
         Section(
             "Every step size",
             figure=figures.curves([panel(m) for m in reversed(measures)], x_label="step size h N"),
-            caption=f"After {passes:.3g} data passes, one chain each. The validation data chose"
-            + (f", for {'; '.join(edge)} an end of the grid." if edge else "."),
+            caption=f"After {passes:.3g} data passes, one chain each. The lowest loss was chosen"
+            + (f", for {'; '.join(edge)} at an end of the grid." if edge else "."),
         )
     ]
 

@@ -9,7 +9,7 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +28,7 @@ from vrsgmcmc.reports import Claim
 from vrsgmcmc.types import Posterior
 
 TUNING_POINTS, TUNING_PREDICTIONS = 5, 10
+VALIDATION = "validation"
 
 
 class Subject(NamedTuple):
@@ -119,15 +120,22 @@ def one(
     N, judged = subject.size, subject.judged
 
     def trace(
-        stage: int, steps: Sequence[float], passes: float, points: int, predictions: int
+        stage: int,
+        steps: Sequence[float],
+        passes: float,
+        points: int,
+        predictions: int,
+        watched: Iterable[str],
+        looks: Mapping[str, Callable],
     ) -> Trace:
         every = max(1, -(-method.affordable(N, passes) // predictions))
+        rows = {name: judged[name] for name in watched}
         task = Task(
             subject.posterior,
             subject.data,
             subject.init,
-            {n: observable(row.predict, data=row.data, every=every) for n, row in judged.items()},
-            {n: looked_at(judged[n]) for n in ("test", "train")},
+            {n: observable(each.predict, data=each.data, every=every) for n, each in rows.items()},
+            looks,
             subject.chain_method,
             subject.clip,
             subject.schedule,
@@ -144,13 +152,11 @@ def one(
 
     tuning = {}
     for group in groups(experiment, subject):
-        tried = trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS)
-        found = {rows: scores(tried, rows) for rows in ("validation", "test")}
+        tried = trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS, [VALIDATION], {})
+        passes, found = method.cost(N, tried.ends) / N, scores(tried, VALIDATION)
         for c, h in enumerate(group):
-            tuning[h] = {"data_passes": (method.cost(N, tried.ends) / N).tolist()} | {
-                f"{rows}_{name}": values[:, c].tolist()
-                for rows, measures in found.items()
-                for name, values in measures.items()
+            tuning[h] = {"data_passes": passes.tolist()} | {
+                f"validation_{name}": values[:, c].tolist() for name, values in found.items()
             }
 
     def loss(h: float) -> float:
@@ -158,7 +164,9 @@ def one(
 
     best = min(tuning, key=loss) if tuning else experiment.step_sizes[0]
     predictions = max(1, round(size.passes / size.every))
-    shown = trace(1, [best] * seeds, size.passes, size.points, predictions)
+    others = [name for name in judged if name != VALIDATION]
+    looks = {name: looked_at(judged[name]) for name in ("test", "train")}
+    shown = trace(1, [best] * seeds, size.passes, size.points, predictions, others, looks)
     curves = {name: scores(shown, name) for name in ("test", "train")}
     measures = judged["test"].measures
     for name, looks in shown.snapshots.items():
@@ -166,7 +174,7 @@ def one(
     measure = measures[1]
     ending = told(measure, curves["test"][measure][-1].mean())
     line.text = f"test {measure} {ending}, h N = {best:g}"
-    last = {name: shown.known(name, -1) for name in judged}
+    last = {name: shown.known(name, -1) for name in others}
     return Shown(method, N, best, tuning, shown, curves, last)
 
 
