@@ -9,11 +9,12 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from vrsgmcmc.experiments import Outcome, Settings, network_page
 from vrsgmcmc.experiments.board import Board, Line
@@ -78,7 +79,8 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
             tuning = [size.tuning * len(group) for group in groups(experiment, subject)]
             parts = [*tuning, size.passes * seeds]
             with board.line(name, parts=parts) as line:
-                shown[name] = one(experiment, subject, method, size, seeds, board, memory, line)
+                work = Work(subject, method, board, memory)
+                shown[name] = one(work, experiment, size, seeds, line)
     return network_page.outcome(experiment, subject, shown, size, seeds)
 
 
@@ -106,76 +108,93 @@ def groups(experiment: Experiment, subject: Subject) -> list[list[float]]:
     return [grid] if subject.schedule is None else [[h] for h in grid]
 
 
-def one(
-    experiment: Experiment,
-    subject: Subject,
-    method: Method,
-    size: Size,
-    seeds: int,
-    board: Board,
-    memory: Memory,
-    line: Line,
-) -> Shown:
-    """Tune the step size, then run with it."""
-    N, judged = subject.size, subject.judged
+class Work(NamedTuple):
+    """One method on one network."""
+
+    subject: Subject
+    method: Method
+    board: Board
+    memory: Memory
 
     def trace(
+        self,
         stage: int,
         steps: Sequence[float],
         passes: float,
         points: int,
         predictions: int,
-        watched: Iterable[str],
-        looks: Mapping[str, Callable],
+        watched: Mapping[str, Judged],
+        looks: Mapping[str, Callable] = {},
     ) -> Trace:
-        every = max(1, -(-method.affordable(N, passes) // predictions))
-        rows = {name: judged[name] for name in watched}
+        """A chain for each step size h N, for so many passes; stages have keys of their own."""
+        subject, method = self.subject, self.method
+        every = max(1, -(-method.affordable(subject.size, passes) // predictions))
+        averaged = {
+            name: observable(rows.predict, data=rows.data, every=every)
+            for name, rows in watched.items()
+        }
         task = Task(
             subject.posterior,
             subject.data,
             subject.init,
-            {n: observable(each.predict, data=each.data, every=every) for n, each in rows.items()},
+            averaged,
             looks,
             subject.chain_method,
             subject.clip,
             subject.schedule,
         )
-        key = jax.random.fold_in(jax.random.key(0), stage)
-        per_datum = np.asarray(steps) / (N * subject.together)
-        ends = every * cuts(predictions, points)
-        return follow(key, task, method, per_datum, ends, board=board, memory=memory)
+        return follow(
+            jax.random.fold_in(jax.random.key(0), stage),
+            task,
+            method,
+            np.asarray(steps) / (subject.size * subject.together),
+            every * cuts(predictions, points),
+            board=self.board,
+            memory=self.memory,
+        )
 
-    def scores(trace: Trace, rows: str) -> dict[str, np.ndarray]:
-        points = range(len(trace.ends))
-        found = [judged[rows].scores(trace.known(rows, p)) for p in points]
+    def scores(self, trace: Trace, rows: str) -> dict[str, Float[np.ndarray, "points chain"]]:
+        """Of what the chains know at each point."""
+        judged = self.subject.judged[rows]
+        found = [judged.scores(trace.known(rows, p)) for p in range(len(trace.ends))]
         return {name: np.stack([each[name] for each in found]) for name in found[0]}
 
-    tuning = {}
-    for group in groups(experiment, subject):
-        tried = trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS, [VALIDATION], {})
-        passes, found = method.cost(N, tried.ends) / N, scores(tried, VALIDATION)
+
+def tune(work: Work, experiment: Experiment, size: Size) -> dict[float, dict[str, list[float]]]:
+    """Step size -> scores on validation data, point by point."""
+    tuning, watched = {}, {VALIDATION: work.subject.judged[VALIDATION]}
+    for group in groups(experiment, work.subject):
+        tried = work.trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS, watched)
+        passes = work.method.cost(work.subject.size, tried.ends) / work.subject.size
+        found = work.scores(tried, VALIDATION)
         for c, h in enumerate(group):
             tuning[h] = {"data_passes": passes.tolist()} | {
                 f"validation_{name}": values[:, c].tolist() for name, values in found.items()
             }
+    return tuning
 
-    def loss(h: float) -> float:
-        return np.nan_to_num(tuning[h]["validation_nll"][-1], nan=np.inf)
 
-    best = min(tuning, key=loss) if tuning else experiment.step_sizes[0]
+def best_of(tuning: Mapping[float, Mapping[str, Sequence[float]]]) -> float:
+    """The step size with the lowest loss at the end; one that diverged has none."""
+    return min(tuning, key=lambda h: np.nan_to_num(tuning[h]["validation_nll"][-1], nan=np.inf))
+
+
+def one(work: Work, experiment: Experiment, size: Size, seeds: int, line: Line) -> Shown:
+    """Tune the step size, then run with it."""
+    tuning = tune(work, experiment, size)
+    h = best_of(tuning) if tuning else experiment.step_sizes[0]
+    watched = {n: rows for n, rows in work.subject.judged.items() if n != VALIDATION}
+    looks = {name: looked_at(watched[name]) for name in ("test", "train")}
     predictions = max(1, round(size.passes / size.every))
-    others = [name for name in judged if name != VALIDATION]
-    looks = {name: looked_at(judged[name]) for name in ("test", "train")}
-    shown = trace(1, [best] * seeds, size.passes, size.points, predictions, others, looks)
-    curves = {name: scores(shown, name) for name in ("test", "train")}
-    measures = judged["test"].measures
-    for name, looks in shown.snapshots.items():
-        curves[f"{name}_sample"] = {m: looks[..., i] for i, m in enumerate(measures)}
-    measure = measures[1]
-    ending = told(measure, curves["test"][measure][-1].mean())
-    line.text = f"test {measure} {ending}, h N = {best:g}"
-    last = {name: shown.known(name, -1) for name in others}
-    return Shown(method, N, best, tuning, shown, curves, last)
+    trace = work.trace(1, [h] * seeds, size.passes, size.points, predictions, watched, looks)
+    curves = {name: work.scores(trace, name) for name in ("test", "train")}
+    measures = watched["test"].measures
+    for name, seen in trace.snapshots.items():
+        curves[f"{name}_sample"] = {m: seen[..., i] for i, m in enumerate(measures)}
+    ending = told(measures[1], curves["test"][measures[1]][-1].mean())
+    line.text = f"test {measures[1]} {ending}, h N = {h:g}"
+    last = {name: trace.known(name, -1) for name in watched}
+    return Shown(work.method, work.subject.size, h, tuning, trace, curves, last)
 
 
 def looked_at(rows: Judged) -> Callable[[Any], Any]:
