@@ -23,6 +23,7 @@ from scipy.special import log_expit
 
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import EXPERIMENTS, Settings, mlp_mnist
+from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.together import wider_gap
 from vrsgmcmc.search import find_mode
 
@@ -44,11 +45,11 @@ PLAIN, SHUFFLED_ANCHORS = EQUAL_COST["SGLD, n = 30"], "practical, shuffled ancho
 PASSES, CHAINS, SCOUTS = 200, 128, 16
 STEPS, MNIST_STEPS = 20_000, (0.5, 1.0, 2.0)  # of the MNIST network: number, h N
 STEP_FOR_STEP = {
-    "SGLD, n = 10": dict(estimator=vr.minibatch(), batch_size=10),
-    "SGLD, n = 30": PLAIN,
-    "vrSG-MCMC, m = 10": dict(estimator=vr.practical(100, 10), batch_size=10),
-    "vrSG-MCMC, an anchor for every step": dict(estimator=vr.practical(100, 1), batch_size=10),
-    "SGLD, n = 100": dict(estimator=vr.minibatch(), batch_size=100),
+    "SGLD, n = 10": Method(vr.minibatch()),
+    "SGLD, n = 30": Method(vr.minibatch(), batch_size=30),
+    "vrSG-MCMC, m = 10": Method(vr.practical(100, 10)),
+    "vrSG-MCMC, an anchor for every step": Method(vr.practical(100, 1)),
+    "SGLD, n = 100": Method(vr.minibatch(), batch_size=100),
 }
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
 
@@ -253,6 +254,8 @@ def mnist():
                 subject.posterior,
                 subject.data,
                 subject.init,
+                estimator=method.estimator,
+                batch_size=method.batch_size,
                 step_size=step / size,
                 num_steps=STEPS,
                 burn_in=STEPS // 5,
@@ -260,13 +263,9 @@ def mnist():
                 keep="averages",
                 observables={"test": vr.observable(test.predict, data=test.data, every=400)},
                 progress=False,
-                **method,
             )
             losses.append(test.scores(result.averages["test"])["nll"].mean())
-        estimator, n = method["estimator"], method["batch_size"]
-        each = estimator.cost(size, n)
-        if every := estimator.every(size, n):
-            each += estimator.anchor(size) / every
+        each = method.cost(size, STEPS) / STEPS
         rows.append([name, f"{each:g}", *(f"{loss:.4f}" for loss in losses)])
     show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
 

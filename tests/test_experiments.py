@@ -10,7 +10,7 @@ from rich.console import Console
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import follow as following
 from vrsgmcmc.experiments.board import Board
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, pace
+from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, usual_pace
 from vrsgmcmc.experiments.memory import FOLDER, Memory
 from vrsgmcmc.experiments.methods import Method
 
@@ -57,9 +57,9 @@ def test_segments_make_one_run(unbroken):
 
 def test_a_pace_is_that_of_most_steps():
     steps = np.array([10, 20, 30, 40])
-    assert pace(np.array([100.0, 2, 3, 4]), steps) == 0.1  # the first one compiles
-    assert pace(np.array([1.0, 2, 3, 400]), steps) == 0.1  # the last one was held up
-    assert pace(np.array([7.0]), np.array([70])) == 0.1
+    assert usual_pace(np.array([100.0, 2, 3, 4]), steps) == 0.1  # the first one compiles
+    assert usual_pace(np.array([1.0, 2, 3, 400]), steps) == 0.1  # the last one was held up
+    assert usual_pace(np.array([7.0]), np.array([70])) == 0.1
 
 
 def test_a_step_size_that_is_too_large_is_silent(caplog):

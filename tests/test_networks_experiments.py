@@ -19,6 +19,7 @@ from vrsgmcmc.experiments.networks import Experiment, Size, Subject
 from vrsgmcmc.experiments.resnet20_cifar10 import IN_GROUPS, schedule
 from vrsgmcmc.experiments.shown import Shown
 from vrsgmcmc.experiments.statements import (
+    DEEP,
     EQUAL,
     METHODS,
     PAPER,
@@ -28,7 +29,6 @@ from vrsgmcmc.experiments.statements import (
     compare,
     smoother,
 )
-from vrsgmcmc.experiments.texts import TEXT_METHODS
 from vrsgmcmc.experiments.together import joined, wider_gap
 from vrsgmcmc.models import softmax
 
@@ -221,7 +221,7 @@ def test_every_network_has_methods_of_equal_cost_and_the_papers_step():
     per_step = {name: METHODS[name].cost(50_000, 1000) / 1000 for name in METHODS}
     assert per_step["SGLD, n = 10"] == 10
     assert per_step["SGLD, n = 30"] == per_step[PAPER] == 30
-    assert set(IN_GROUPS) < set(TEXT_METHODS) == set(cnn4_cifar10.EXPERIMENT.methods)
+    assert set(IN_GROUPS) < set(DEEP) == set(cnn4_cifar10.EXPERIMENT.methods)
     for name, method in IN_GROUPS.items():  # a group is ten images
         assert 10 * method.cost(5000, 1000) == METHODS[name].cost(50_000, 1000)
     assert 0.25 in mlp_mnist.EXPERIMENT.step_sizes

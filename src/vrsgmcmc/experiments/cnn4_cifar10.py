@@ -8,10 +8,9 @@ from vrsgmcmc.experiments import Outcome, Settings, networks
 from vrsgmcmc.experiments.images import judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD
+from vrsgmcmc.experiments.statements import DEEP
 from vrsgmcmc.models import cnn
 
-CONVOLUTIONAL = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER)}
 JUDGED = 2000
 SMOKE_WIDTHS = (2, 2, 2, 2)
 
@@ -40,5 +39,5 @@ EXPERIMENT = Experiment(
         "paper": Size(passes=100, tuning=2, seeds=3, points=30, every=0.5),
     },
     step_sizes=(0.005, 0.01, 0.02, 0.05, 0.1),
-    methods=CONVOLUTIONAL,
+    methods=DEEP,
 )

@@ -131,7 +131,7 @@ def follow(
             memory.save(description, known)
     return Trace(
         ends=np.asarray(ends),
-        seconds=pace(known["seconds"], np.diff(ends, prepend=0)) * np.asarray(ends),
+        seconds=usual_pace(known["seconds"], np.diff(ends, prepend=0)) * np.asarray(ends),
         averages={name: known[f"averages/{name}"] for name in task.observables},
         diverged=np.any(known["diverged"], axis=0),
         snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
@@ -167,7 +167,7 @@ def silent(logger: logging.Logger) -> Iterator[None]:
         logger.disabled = before
 
 
-def pace(
+def usual_pace(
     seconds: Float[np.ndarray, " points"], steps: Int[np.ndarray, " points"]
 ) -> Float[np.ndarray, ""]:
     """Seconds per step: the median over steps, each of which has the pace of its segment.

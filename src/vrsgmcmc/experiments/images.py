@@ -14,8 +14,9 @@ from jaxtyping import Int, UInt8
 from vrsgmcmc import datasets
 from vrsgmcmc.experiments import Settings
 from vrsgmcmc.experiments.judged import Judged
+from vrsgmcmc.models.images import pixels
 
-VALIDATION, SMOKE = 5000, 200
+KEPT_BACK, SMOKE = 5000, 200  # for validation; of each part
 
 
 class Part(NamedTuple):
@@ -38,8 +39,8 @@ def pictures(name: str, settings: Settings) -> Pictures:
     found = {"mnist": datasets.mnist, "cifar10": datasets.cifar10}[name](settings.data_dir)
     x, x_test = (part.reshape(*part.shape[:3], -1) for part in (found.x_train, found.x_test))
     return Pictures(
-        Part(x[:-VALIDATION], found.y_train[:-VALIDATION]),
-        Part(x[-VALIDATION:], found.y_train[-VALIDATION:]),
+        Part(x[:-KEPT_BACK], found.y_train[:-KEPT_BACK]),
+        Part(x[-KEPT_BACK:], found.y_train[-KEPT_BACK:]),
         Part(x_test, found.y_test),
     )
 
@@ -48,7 +49,7 @@ def judged(
     parts: Pictures,
     predict: Callable[[Any, Any], Any],
     read: Callable[[np.ndarray], Any],
-    most: int = VALIDATION,
+    most: int = KEPT_BACK,
 ) -> dict[str, Judged]:
     """All test images, and some of those for validation and training."""
     named = {
@@ -70,4 +71,4 @@ def flat(x: UInt8[np.ndarray, "n h w c"]) -> np.ndarray:
 
 def centred(x: UInt8[np.ndarray, "n h w c"]) -> np.ndarray:
     """Pixels in a row, around 0, as the convolutional networks read them."""
-    return 4 * (flat(x) - np.float32(0.5))
+    return pixels(x.reshape(len(x), -1), np.float32)

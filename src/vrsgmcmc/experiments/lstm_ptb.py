@@ -5,7 +5,8 @@ from __future__ import annotations
 from vrsgmcmc.experiments import Outcome, Settings, networks
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.texts import TEXT_METHODS, texts
+from vrsgmcmc.experiments.statements import DEEP
+from vrsgmcmc.experiments.texts import texts
 
 
 def run(settings: Settings, memory: Memory) -> Outcome:
@@ -25,5 +26,5 @@ EXPERIMENT = Experiment(
         "paper": Size(passes=20, tuning=0.5, seeds=1, points=24, every=0.5),
     },
     step_sizes=(0.25, 0.5, 1.0),
-    methods=TEXT_METHODS,
+    methods=DEEP,
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,12 +13,11 @@ from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.mlp_cifar10 import load
 from vrsgmcmc.experiments.networks import Experiment, Size
 from vrsgmcmc.experiments.shown import Shown
-from vrsgmcmc.experiments.statements import AXES, SGLD, compare, graded, values_at
+from vrsgmcmc.experiments.statements import AXES, SGLD, Axis, compare, graded, in_common, values_at
 from vrsgmcmc.reports import Claim
 
 ANCHORS = (100, 200, 300, 400, 500, 600, 700, 1000, 2000)
 COINCIDE = 0.02  # of the loss
-Axis: TypeAlias = Callable[[Shown], np.ndarray]
 
 
 def run(settings: Settings, memory: Memory) -> Outcome:
@@ -70,10 +68,9 @@ def better(one: Shown, other: Shown, axis: Axis) -> bool:
 
 def widest(curves: Sequence[Shown], axis: Axis) -> float:
     """The largest relative difference between curves, over the second half of what they share."""
-    first = max(axis(each)[0] for each in curves)
-    last = min(axis(each)[-1] for each in curves)
+    first, last = in_common(axis, curves)
     where = np.geomspace(np.sqrt(first * last), last, 50)
-    losses = np.stack([values_at(each, axis(each), where).mean(1) for each in curves])
+    losses = np.stack([values_at(each, axis, where).mean(1) for each in curves])
     return float(np.max(np.ptp(losses, axis=0) / losses.min(0)))
 
 

@@ -152,8 +152,11 @@ def at_the_end(shown: Mapping[str, Shown], measure: str, seeds: int) -> Table:
 
 def at_the_edge(shown: Mapping[str, Shown]) -> list[str]:
     """The methods that might have liked a step size beyond those of the grid."""
-    tried = {name: each for name, each in shown.items() if each.tuning}
-    return [n for n, each in tried.items() if each.step in (min(each.tuning), max(each.tuning))]
+    return [
+        name
+        for name, each in shown.items()
+        if each.tuning and each.step in (min(each.tuning), max(each.tuning))
+    ]
 
 
 def picture(

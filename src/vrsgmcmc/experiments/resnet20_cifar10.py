@@ -13,12 +13,12 @@ import numpy as np
 
 from vrsgmcmc.estimators import minibatch, practical
 from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.cnn4_cifar10 import CONVOLUTIONAL, JUDGED
+from vrsgmcmc.experiments.cnn4_cifar10 import JUDGED
 from vrsgmcmc.experiments.images import Pictures, judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import PAPER, SGLD
+from vrsgmcmc.experiments.statements import DEEP, PAPER, SGLD
 from vrsgmcmc.experiments.together import joined
 from vrsgmcmc.models import resnet
 
@@ -87,7 +87,7 @@ GROUP_NORM = Experiment(
         "paper": Size(passes=50, tuning=0.25, seeds=1, points=30, every=0.5),
     },
     step_sizes=(0.3, 1.0, 3.0),  # times 1 / (10 + 1.8e-3 l)
-    methods=CONVOLUTIONAL,
+    methods=DEEP,
 )
 EXPERIMENTS = {
     "group-norm": GROUP_NORM,

@@ -7,8 +7,8 @@ standard errors over seeds, or at all where there is one seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +17,8 @@ from vrsgmcmc.estimators import minibatch, practical, svrg
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.shown import Shown, standard_error, told
 from vrsgmcmc.reports import Claim
+
+Axis: TypeAlias = Callable[[Shown], np.ndarray]  # what the points of a curve cost
 
 SGLD, EQUAL, PAPER = "SGLD, n = 10", "SGLD, n = 30", "vrSG-MCMC, n1 = 100"
 SHUFFLED, SVRG, SVRG10 = "vrSG-MCMC, shuffled anchors", "SVRG-LD", "SVRG-LD, m = 10"
@@ -28,8 +30,7 @@ METHODS = {
     SVRG: Method(svrg()),
     SVRG10: Method(svrg(10)),
 }
-
-
+DEEP = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER)}  # for networks whose passes are dear
 AXES = {"data passes": Shown.passes, "the paper's count": Shown.paper_passes}
 
 
@@ -104,12 +105,9 @@ class Comparison(NamedTuple):
         return self.share > 0.5
 
 
-def compare(
-    one: Shown, other: Shown, axis: Callable[[Shown], np.ndarray], measure: str = "nll"
-) -> Comparison:
-    x, y = axis(one), axis(other)
-    where = np.geomspace(max(x[0], y[0]), min(x[-1], y[-1]), 50)
-    ours, theirs = values_at(one, x, where, measure), values_at(other, y, where, measure)
+def compare(one: Shown, other: Shown, axis: Axis, measure: str = "nll") -> Comparison:
+    where = np.geomspace(*in_common(axis, (one, other)), 50)
+    ours, theirs = (values_at(each, axis, where, measure) for each in (one, other))
     deviation = np.hypot(standard_error(ours[-1]), standard_error(theirs[-1]))
     a, b = ours.mean(1), theirs.mean(1)
     return Comparison(
@@ -127,15 +125,17 @@ def along(found: Mapping[str, Comparison]) -> str:
     )
 
 
+def in_common(axis: Axis, curves: Sequence[Shown]) -> tuple[float, float]:
+    """Where the part of an axis begins that all curves have, and where it ends."""
+    return max(axis(each)[0] for each in curves), min(axis(each)[-1] for each in curves)
+
+
 def values_at(
-    each: Shown,
-    axis: Float[np.ndarray, " points"],
-    where: Float[np.ndarray, " places"],
-    measure: str = "nll",
+    each: Shown, axis: Axis, where: Float[np.ndarray, " places"], measure: str = "nll"
 ) -> Float[np.ndarray, "places chain"]:
     """Test scores between the points of a curve."""
-    values = each.scores["test"][measure]
-    return np.stack([np.interp(np.log(where), np.log(axis), column) for column in values.T], 1)
+    x, values = np.log(axis(each)), each.scores["test"][measure]
+    return np.stack([np.interp(np.log(where), x, column) for column in values.T], 1)
 
 
 def roughness(each: Shown) -> tuple[float, float]:

@@ -12,13 +12,11 @@ from vrsgmcmc.datasets import Tokens
 from vrsgmcmc.experiments import Settings
 from vrsgmcmc.experiments.judged import Judged
 from vrsgmcmc.experiments.networks import Subject
-from vrsgmcmc.experiments.statements import EQUAL, METHODS, PAPER, SGLD
 from vrsgmcmc.models import lstm
 
 CLIP = 5.0
 JUDGED, JUDGED_TEST = 20_000, 100_000  # words, from the beginning of each part
 SMOKE_WORDS, SMOKE_VOCABULARY, SMOKE_LENGTH = 2_000, 12, 10
-TEXT_METHODS = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER)}
 
 
 def texts(name: str, settings: Settings) -> Subject:

@@ -21,8 +21,8 @@ MARGIN = 4  # pixels that a random crop moves at most (He et al. 2016)
 AT_ONCE = 50  # images that a prediction holds at once
 
 
-def pixels(image: Shaped[Array, "..."], kind: Any = float) -> Float[Array, "..."]:
-    """An image in numbers around 0."""
+def pixels(image: Shaped[Any, "..."], kind: Any = float) -> Float[Any, "..."]:
+    """An image in numbers around 0: of numpy if it came in numpy, of JAX if in JAX."""
     if jnp.issubdtype(image.dtype, jnp.floating):
         return image.astype(kind)
     return (image.astype(kind) / 255 - 0.5) * 4
