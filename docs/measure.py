@@ -251,9 +251,9 @@ def mnist():
         for step in MNIST_STEPS:
             result = vr.sample(
                 0,
-                subject.posterior,
-                subject.data,
-                subject.init,
+                subject.task.posterior,
+                subject.task.data,
+                subject.task.init,
                 estimator=method.estimator,
                 batch_size=method.batch_size,
                 step_size=step / size,

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vrsgmcmc import cli, figures
+from vrsgmcmc import cli, figures, jobs
 from vrsgmcmc.cli import COMMANDS
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, gaussian, networks, pima, record
 from vrsgmcmc.reports import Report, Section, Table
@@ -187,6 +187,36 @@ def test_the_folder_has_a_name_when_none_is_given(found, tmp_path, capsys, monke
     assert [file.name for file in tmp_path.iterdir()] == ["pima-report"]
     assert len(found) == 1
     assert found[0].size == "small"
+
+
+def test_results_are_not_replaced_by_those_of_other_settings(found, tmp_path, capsys):
+    words = ["reproduce", "pima", "--out", tmp_path / "report"]
+    assert run([*words, "--size", "paper"], capsys)[0] == 0
+    before = (tmp_path / "report" / "run.json").read_bytes()
+    for others in (["--size", "smoke"], [], ["--size", "paper", "--methods", "SGLD"]):
+        code, _, err = run([*words, *others], capsys)
+        assert code == 2
+        assert "holds the results of `vrsgmcmc reproduce pima" in err
+        assert "Name another folder" in err
+    assert (tmp_path / "report" / "run.json").read_bytes() == before
+    assert run([*words, "--size", "paper"], capsys)[0] == 0
+    assert len(found) == 2
+
+
+def test_methods_are_those_of_one_experiment(found, tmp_path, capsys):
+    words = ["reproduce", "pima", "gaussian", "--methods", "SGLD", "--out", tmp_path / "report"]
+    code, _, err = run(words, capsys)
+    assert (code, found) == (2, [])
+    assert "--methods SGLD: experiments have methods of their own. Name one experiment" in err
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_record_that_was_cut_short_while_it_was_first_written_is_made_again(
+    found, tmp_path, capsys
+):
+    (tmp_path / "run.json.part").write_text('{"program": "vrsg')
+    assert run(["reproduce", "pima", "--out", tmp_path], capsys)[0] == 0
+    assert not (tmp_path / "run.json.part").exists()
 
 
 def test_a_folder_with_other_things_in_it_is_refused_and_left_alone(tmp_path, capsys):
@@ -515,6 +545,39 @@ def test_another_configuration_or_other_data_are_refused_with_a_difference(
     code, _, err = run(["sample", other, *words[2:], "--num-steps", "600"], capsys)
     assert code == 2
     assert "data.sha256: " in err
+
+
+@pytest.mark.parametrize("name", ["data.safetensors", "job.json"])
+def test_a_job_that_a_full_disk_left_unfinished_is_written_by_the_same_command(name, finished):
+    """A limit on the size of files stands for the disk: the data do not fit, or only the record."""
+    job, out = jobs.load(finished), finished.parent / "unfinished"
+    data, record = ((finished / each).stat().st_size for each in ("data.safetensors", "job.json"))
+    assert 100 < data < record
+    whole = (job.config, job.ready, job.choice, job.command)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (data if name == "job.json" else 100, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"no room to write {name}.*run the same again"):
+            jobs.save(out, *whole)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert jobs.create(out, *whole[:2]) is None
+    jobs.save(out, *whole)
+    assert jobs.create(out, *whole[:2]) is not None
+    assert jobs.verify(out) == []
+    assert {file.name for file in out.iterdir()} == {"data.safetensors", "job.json"}
+
+
+@pytest.mark.parametrize(
+    "names", [["data.safetensors"], ["job.json.part", "data.safetensors", "thesis.tex"]]
+)
+def test_a_folder_that_only_looks_like_an_unfinished_job_is_refused(names, finished):
+    job, out = jobs.load(finished), finished.parent / "own"
+    out.mkdir()
+    for name in names:
+        (out / name).write_text("years of work")
+    with pytest.raises(ValueError, match=r"is not empty and not a run: it holds data\.safet"):
+        jobs.create(out, job.config, job.ready)
 
 
 def test_verify_says_that_all_is_well(finished, capsys):

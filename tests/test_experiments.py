@@ -1,4 +1,4 @@
-"""Following a run in segments, remembering what is done, and the board that shows it."""
+"""Following a run in segments, remembering it, the board that shows it; Gaussian and Pima."""
 
 import io
 
@@ -8,11 +8,13 @@ import pytest
 from rich.console import Console
 
 import vrsgmcmc as vr
+from vrsgmcmc.experiments import Settings, gaussian, pima
 from vrsgmcmc.experiments import follow as following
 from vrsgmcmc.experiments.board import Board
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, usual_pace
+from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, stops, usual_pace
 from vrsgmcmc.experiments.memory import FOLDER, Memory
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.statements import ANCHORED
 
 DATA = np.random.default_rng(0).normal(size=20)
 METHOD = Method(vr.practical(8, 5), batch_size=2)
@@ -100,6 +102,35 @@ def test_an_interrupted_run_goes_on_where_it_stopped(unbroken, tmp_path, monkeyp
     check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
     Memory(tmp_path).forget()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_stops_lie_between_the_cuts():
+    found = stops(np.array([4, 10, 40]), 5, 2, after=0)
+    np.testing.assert_array_equal(found, [4, 10, 18, 26, 34, 40])
+    np.testing.assert_array_equal(stops(np.array([4, 10, 40]), 5, 2, after=18), [26, 34, 40])
+    np.testing.assert_array_equal(stops(np.array([4, 10, 40]), 1, 2, after=0), [4, 10, 40])
+
+
+def test_a_large_network_goes_on_inside_a_segment(tmp_path, monkeypatch):
+    ends = np.array([4, 10, 24])
+    look = {"position": np.asarray}
+    watched = {"square": vr.observable(square, every=2)}
+    task = TASK._replace(observables=watched, snapshots=look, chain_method="sequential")
+    monkeypatch.setattr(following, "PIECES", 1)
+    whole = follow(3, task, METHOD, STEPS, ends)
+    monkeypatch.setattr(following, "PIECES", 6)  # stops after 4, 8, 10, 14, 18, 22 and 24 steps
+    cut = follow(3, task, METHOD, STEPS, ends)
+    np.testing.assert_allclose(cut.averages["square"], whole.averages["square"], rtol=1e-14)
+    np.testing.assert_array_equal(cut.snapshots["position"], whole.snapshots["position"])
+    assert cut.snapshots["position"].shape == (3, 2)
+
+    interrupted_after(monkeypatch, 5, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        follow(3, task, METHOD, STEPS, ends, memory=Memory(tmp_path))
+    interrupted_after(monkeypatch, 2, AssertionError("too much is done again"))
+    again = follow(3, task, METHOD, STEPS, ends, memory=Memory(tmp_path))
+    check_same(again, cut)
+    np.testing.assert_array_equal(again.snapshots["position"], cut.snapshots["position"])
 
 
 def check_same(trace: Trace, other: Trace):
@@ -235,3 +266,83 @@ def test_lines_on_a_terminal(clock):
     assert "good [x]" in shown
     assert "a [b]" in shown
     assert "0:05 left" in shown
+
+
+# the Gaussian experiment
+
+
+@pytest.mark.parametrize("chains", [1, 12, 20])
+def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_own_chains(chains, monkeypatch):
+    """20 chains are no multiple of 12 step sizes."""
+    known = {}
+
+    def follow(key, task, method, steps, ends, **_):
+        known.setdefault(key, steps)
+        averages = np.broadcast_to(1 + 1000 * np.asarray(steps), (len(ends), len(steps)))
+        lost = np.zeros(len(steps), bool)
+        return Trace(ends, np.ones(len(ends)), {"square": averages}, lost)
+
+    monkeypatch.setattr(gaussian, "follow", follow)
+    found = gaussian.run(Settings(size="smoke", seeds=chains), Memory(None))
+    truth, steps = found.record["truth"], np.array(gaussian.STEP_SIZES)
+    expected = (1 + 1000 * steps / (gaussian.N + 1) - truth) ** 2
+    for tuning in found.record["tuning"].values():
+        np.testing.assert_allclose(tuning, expected, rtol=1e-12)
+    assert len(known[1]) >= max(chains, 12)
+
+
+def gaussian_rows(ends):
+    """Two points of each method, ten times as dear and ten times as good."""
+    return [
+        {"method": f"SGLD, n = {n}", **dict.fromkeys(gaussian.AXES, cost), "exact_mse": mse / cost}
+        for n, mse in zip((1, 10, 100), ends, strict=True)
+        for cost in (1.0, 10.0)
+    ]
+
+
+def test_statements_about_the_gaussian():
+    def answer(*ends):
+        (claim,) = gaussian.claims(gaussian_rows(ends))
+        return claim.answer
+
+    assert answer(1.0, 2.0, 3.0) == "yes"
+    assert answer(1.04, 1.0, 3.0) == "in part"
+    assert answer(2.0, 1.0, 3.0) == "no"
+    rows = gaussian_rows((1.2, 1.0, 3.0))
+    rows[0]["seconds_all_chains"], rows[1]["seconds_all_chains"] = 0.5, 5.0  # half the time
+    (claim,) = gaussian.claims(rows)
+    assert claim.answer == "in part"
+    assert "at equal time n = 1: 1.20e-01, n = 10: 2.00e-01" in claim.evidence
+
+
+# Pima
+
+
+def best(losses, error):
+    points = len(losses)
+    nll = np.asarray(losses, float)[:, None] + np.array([-1e-4, 1e-4])
+    trace = Trace(10 * np.arange(1, points + 1), np.arange(1.0, points + 1), {}, np.zeros(2, bool))
+    curves = pima.Curves(trace, {"test": nll}, np.full((points, 2), error), nll, nll)
+    return pima.Best(0.1, curves)
+
+
+def test_statements_about_pima_look_at_the_curves():
+    high, low = best((0.9, 0.8, 0.7), 0.1), best((0.6, 0.5, 0.4), 0.05)
+    methods = {name: METHOD for name in pima.METHODS}  # of one cost
+
+    def answers(**curves):
+        names = {
+            "sgld": pima.SGLD,
+            "paper": pima.PAPER,
+            "svrg": "SVRG-LD",
+            "fifty": f"{ANCHORED}50",
+        }
+        runs = {names[name]: curve for name, curve in curves.items()}
+        found = pima.claims(100, methods, dict.fromkeys(pima.QUESTIONS, runs))
+        return [claim.answer for claim in found]
+
+    late = best((0.9, 0.8, 0.3), 0.1)
+    assert answers(sgld=high, paper=low, svrg=late, fifty=low) == ["yes", "yes", "yes", "yes"]
+    assert answers(sgld=low, paper=high, svrg=high, fifty=low) == ["no", "no", "no", "no"]
+    assert answers(sgld=high, paper=late)[0] == "in part"
+    assert answers(sgld=high) == []

@@ -37,13 +37,18 @@ def reproduce(words: list[str]) -> int:
         names, shared = list(EXPERIMENTS), settings.out or Path("paper-report")
         settings = replace(settings, out=shared)
     names = list(dict.fromkeys(names))
+    if settings.methods and len(names) > 1:
+        raise ValueError(
+            f"--methods {' '.join(settings.methods)}: experiments have methods of their own. Name one "
+            f"experiment, got {', '.join(names)}."
+        )
     folders = {name: folder_of(name, names, settings) for name in names}
     from vrsgmcmc.experiments.memory import Memory
     from vrsgmcmc.experiments.record import claim
 
     for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
         try:
-            claim(folder, name)
+            claim(folder, name, settings)
         except OSError as error:
             raise ValueError(f"--out {folder}: {error.strerror or error}") from error
     command = shlex.join(["vrsgmcmc", "reproduce", *words])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.follow import Task
 from vrsgmcmc.experiments.images import judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
@@ -21,13 +22,13 @@ def run(settings: Settings, memory: Memory) -> Outcome:
 
 def load(settings: Settings) -> Subject:
     parts = pictures("cifar10", settings)
-    return Subject(
+    task = Task(
         cnn.posterior(10),
         (parts.train.x, parts.train.y.astype(np.int32)),
         cnn.initial(10, widths=SMOKE_WIDTHS if settings.size == "smoke" else cnn.WIDTHS),
-        judged(parts, cnn.predict, np.asarray, JUDGED),
         chain_method="sequential",
     )
+    return Subject(task, judged(parts, cnn.predict, np.asarray, JUDGED))
 
 
 EXPERIMENT = Experiment(

@@ -2,7 +2,8 @@
 
 A run is cut at chosen steps. Each segment continues the one before and averages the observables over
 its own steps; averages over several segments are their weighted means. What a chain knows after a
-segment is the average over those that began after the first fifth of its steps.
+segment is the average over those that began after the first fifth of its steps. Large networks make a
+segment in pieces, so that an interrupted run loses little.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from vrsgmcmc.driver import sample
 from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.folds import Observable
 from vrsgmcmc.identity import config, tree_sum
-from vrsgmcmc.prepare import prepare
+from vrsgmcmc.prepare import is_function, prepare
 from vrsgmcmc.result import Result
 from vrsgmcmc.store.trees import named, rebuilt
 from vrsgmcmc.types import Posterior, State
+
+PIECES = 50  # of the run of a large network, at least, where its predictions allow
 
 
 class Task(NamedTuple):
@@ -37,7 +41,7 @@ class Task(NamedTuple):
     posterior: Posterior
     data: Any
     init: Any
-    observables: Mapping[str, Any]
+    observables: Mapping[str, Any] = {}
     snapshots: Mapping[str, Callable] = {}  # looked at where a segment ends: the parameters alone
     chain_method: str = "vmap"
     clip: float | None = None
@@ -46,6 +50,16 @@ class Task(NamedTuple):
     @property
     def size(self) -> int:
         return jax.tree.leaves(self.data)[0].shape[0]
+
+    @property
+    def grain(self) -> int:
+        """Steps in which every observable is evaluated at least once."""
+        watched = [o for o in self.observables.values() if isinstance(o, Observable)]
+        return max([1, *(o.every for o in watched)])
+
+    @property
+    def pieces(self) -> int:
+        return PIECES if self.chain_method == "sequential" else 1
 
 
 class Trace(NamedTuple):
@@ -57,6 +71,11 @@ class Trace(NamedTuple):
     diverged: np.ndarray  # [chain]
     snapshots: Mapping[str, Float[np.ndarray, "points chain ..."]] = {}
     state: State | None = None  # of the chains at the end
+
+    @property
+    def sound(self) -> int | None:
+        """The first chain that stayed finite."""
+        return next(iter(np.flatnonzero(~self.diverged).tolist()), None)
 
     def known(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
         """The average after a segment, over the segments that began after a fifth of the steps."""
@@ -100,15 +119,15 @@ def follow(
     options = options_of(task, method, step_sizes)
     description = "" if memory.path is None else describe(key, task, method, step_sizes, ends)
     known = memory.load(description) or {}
-    done = len(known.get("seconds", ()))
+    done = found = int(np.sum(known.get("steps", 0)))
     shape, state = blank(task, method, len(step_sizes)), task.init
     if done and board is not None:
-        board.at(ends[done - 1] / ends[-1], known=True)
-    if 0 < done < len(ends):
+        board.at(done / ends[-1], known=True)
+    if 0 < done < ends[-1]:
         state = jax.tree.map(jnp.asarray, rebuilt("state", known, shape))
     try:
-        for p in range(done, len(ends)):
-            steps = int(ends[p] - (ends[p - 1] if p else 0))
+        for stop in stops(ends, task.pieces, task.grain, after=done):
+            steps = int(stop) - done
             with silent(driver.logger):
                 result = sample(
                     key,
@@ -121,13 +140,17 @@ def follow(
                 )
             if result.interrupted:
                 raise KeyboardInterrupt
-            known, state = longer(known, result, task.snapshots), result.state
+            fresh = done == 0 or done in ends
+            known, state = longer(known, result, steps, fresh), result.state
+            done += steps
+            if done in ends:
+                known = with_snapshots(known, task.snapshots, state)
             if memory.due:
                 memory.save(description, known)
             if board is not None:
-                board.at(ends[p] / ends[-1])
+                board.at(done / ends[-1])
     finally:
-        if done < len(ends):
+        if found < ends[-1]:
             memory.save(description, known)
     return Trace(
         ends=np.asarray(ends),
@@ -137,6 +160,17 @@ def follow(
         snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
         state=rebuilt("state", known, shape),
     )
+
+
+def stops(
+    ends: Int[np.ndarray, " points"], pieces: int, grain: int, *, after: int
+) -> Int[np.ndarray, " stops"]:
+    """Where a run can be taken up again: its cuts, and multiples of `grain` between them."""
+    longest = grain * -(-int(ends[-1]) // (grain * pieces))
+    starts = np.concatenate([[0], ends[:-1]])
+    between = [np.arange(a + longest, b, longest) for a, b in zip(starts, ends, strict=True)]
+    found = np.unique(np.concatenate([*between, ends]))
+    return found[found > after]
 
 
 def options_of(task: Task, method: Method, step_sizes: Any) -> dict[str, Any]:
@@ -184,7 +218,7 @@ def blank(task: Task, method: Method, chains: int) -> State:
     made = method.kernel(task.posterior, task.size)
 
     def one(key: Any) -> State:
-        return made.init(key, task.init(key) if callable(task.init) else task.init)
+        return made.init(key, task.init(key) if is_function(task.init) else task.init)
 
     return jax.eval_shape(jax.vmap(one), jax.random.split(jax.random.key(0), chains))
 
@@ -200,23 +234,38 @@ def scheduled(task: Task, step_sizes: Any) -> Any:
 
 
 def longer(
-    known: dict[str, np.ndarray], result: Result, snapshots: Mapping[str, Callable]
+    known: dict[str, np.ndarray], result: Result, steps: int, fresh: bool
 ) -> dict[str, np.ndarray]:
-    """The segments so far with one more behind them, and the state at its end."""
-    one = {f"averages/{name}": value[None] for name, value in result.averages.items()}
+    """The segments so far with one more piece, of a `fresh` segment or of the last; and the state."""
+    averages = {f"averages/{name}": value[None] for name, value in result.averages.items()}
+    sums = {"seconds": np.array([result.seconds]), "steps": np.array([steps])}
+    diverged = result.diverged[None]
+    if not fresh:
+        before = {name: known[name][-1:] for name in (*averages, *sums, "diverged")}
+        share = steps / (steps + int(before["steps"][0]))
+        averages = {n: before[n] + share * (new - before[n]) for n, new in averages.items()}
+        sums = {name: before[name] + new for name, new in sums.items()}
+        diverged = diverged | before["diverged"]
+    last = averages | sums | {"diverged": diverged}
+    earlier = {name: known[name] if fresh else known[name][:-1] for name in last if known}
+    joined = {n: np.concatenate([earlier[n], new]) if known else new for n, new in last.items()}
+    return known | joined | named("state", result.state)
+
+
+def with_snapshots(
+    known: dict[str, np.ndarray], snapshots: Mapping[str, Callable], state: State
+) -> dict[str, np.ndarray]:
+    """With a look at the parameters where a segment ends."""
+    chains = [jax.tree.map(itemgetter(c), state.position) for c in range(len(state.step))]
     for name, look in snapshots.items():
-        chains = [
-            jax.tree.map(itemgetter(c), result.state.position) for c in range(len(result.diverged))
-        ]
-        one[f"snapshots/{name}"] = np.stack([np.asarray(look(each)) for each in chains])[None]
-    one |= {"seconds": np.array([result.seconds]), "diverged": result.diverged[None]}
-    if known:
-        one = {name: np.concatenate([known[name], value]) for name, value in one.items()}
-    return one | named("state", result.state)
+        seen = np.stack([np.asarray(look(each)) for each in chains])[None]
+        before = [known[f"snapshots/{name}"]] if f"snapshots/{name}" in known else []
+        known = known | {f"snapshots/{name}": np.concatenate([*before, seen])}
+    return known
 
 
 def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -> str:
-    """All that a trace depends on: what the run does that it is cut out of, and the cuts."""
+    """All that a trace depends on: what the run does that it is cut out of, and how it is cut."""
     job = prepare(
         key=key,
         posterior=task.posterior,
@@ -235,5 +284,6 @@ def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -
             config(job, None),
             sorted(task.snapshots),
             np.asarray(ends).tolist(),
+            task.pieces,
         )
     )

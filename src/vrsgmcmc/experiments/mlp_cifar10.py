@@ -15,7 +15,8 @@ def run(settings: Settings, memory: Memory) -> Outcome:
 
 def load(settings: Settings) -> Subject:
     found = subject(pictures("cifar10", settings), centred)
-    return found._replace(chain_method="sequential")  # one network fits the cache, several do not
+    # one network fits the cache, several do not
+    return found._replace(task=found.task._replace(chain_method="sequential"))
 
 
 EXPERIMENT = Experiment(

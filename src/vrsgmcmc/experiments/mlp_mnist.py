@@ -9,6 +9,7 @@ import numpy as np
 
 from vrsgmcmc import datasets
 from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments.follow import Task
 from vrsgmcmc.experiments.images import Pictures, flat, judged, pictures
 from vrsgmcmc.experiments.judged import Judged
 from vrsgmcmc.experiments.memory import Memory
@@ -31,12 +32,9 @@ def load(settings: Settings) -> Subject:
 
 def subject(parts: Pictures, read: Callable[[np.ndarray], np.ndarray]) -> Subject:
     train = read(parts.train.x), parts.train.y.astype(np.int32)
-    return Subject(
-        mlp.classifier(10, activation="sigmoid"),
-        train,
-        mlp.initial(train[0].shape[1], 10, hidden=100),
-        judged(parts, predict, read),
-    )
+    start = mlp.initial(train[0].shape[1], 10, hidden=100)
+    task = Task(mlp.classifier(10, activation="sigmoid"), train, start)
+    return Subject(task, judged(parts, predict, read))
 
 
 def predict(params: Any, x: Any) -> Any:

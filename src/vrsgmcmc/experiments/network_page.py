@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 GRADIENTS = 20
 TITLES = {"nll": "negative log-likelihood", "error": "error", "perplexity": "perplexity"}
-
-
+DIVIDED = " The time of all chains is divided by their number."
 AXES = {
     "data passes": Shown.passes,
     "passes as the paper counts (n1/m + n2 per step)": Shown.paper_passes,
@@ -46,7 +45,7 @@ def outcome(
     scored = [("train", measures[1]), ("test_sample", measures[1])]
     table = at_the_end(shown, measures[1], seeds)
     calibrated = calibration(subject, shown)
-    lengths = {} if subject.clip is None else gradient_lengths(subject, shown)
+    lengths = {} if subject.task.clip is None else gradient_lengths(subject, shown)
     checked = checkup(subject, shown)
     sections = [
         *(
@@ -54,7 +53,7 @@ def outcome(
                 f"Test data, against {label}",
                 figure=picture(shown, axis, label, [("test", m) for m in reversed(measures)]),
                 caption="Of the average prediction; means over seeds, bands from the least to the "
-                "most.",
+                "most." + DIVIDED * (axis is Shown.seconds and seeds > 1),
             )
             for label, axis in AXES.items()
         ),
@@ -205,17 +204,17 @@ def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:
 
 
 def checkup(subject: Subject, shown: Mapping[str, Shown]) -> Audit | None:
-    """Is variance reduction helping the first chain of the paper's method, where it ended?"""
+    """Is variance reduction helping the paper's method, where its first finite chain ended?"""
     each = shown.get(PAPER)
-    if each is None or each.trace.state is None or each.trace.diverged[0]:
+    if each is None or each.trace.state is None or (c := each.trace.sound) is None:
         return None
     step = each.step / (subject.size * subject.together)
-    if subject.schedule is not None:
-        step *= float(subject.schedule(int(each.trace.ends[-1])))
+    if subject.task.schedule is not None:
+        step *= float(subject.task.schedule(int(each.trace.ends[-1])))
     return audit(
-        subject.posterior,
-        subject.data,
-        jax.tree.map(lambda leaf: leaf[:1], each.trace.state),
+        subject.task.posterior,
+        subject.task.data,
+        jax.tree.map(lambda leaf: leaf[c : c + 1], each.trace.state),
         estimator=each.method.estimator,
         integrator=each.method.integrator,
         step_size=step,
@@ -226,14 +225,14 @@ def checkup(subject: Subject, shown: Mapping[str, Shown]) -> Audit | None:
 
 
 def gradient_lengths(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, list[float]]:
-    """|g| / N of some estimates at the end of each first chain, before they are shortened."""
+    """|g| / N of some estimates where each first finite chain ended, before they are shortened."""
     found = {}
     for name, each in shown.items():
         method, state = each.method, each.trace.state
-        if state is None or each.trace.diverged[0]:
+        if state is None or (c := each.trace.sound) is None:
             continue
-        plain = method.kernel(subject.posterior, subject.size)
-        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), state)
+        plain = method.kernel(subject.task.posterior, subject.size)
+        state = jax.tree.map(lambda leaf, c=c: jnp.asarray(leaf[c]), state)
 
         @jax.jit
         def length(key: Any, state: State, data: Any, plain: Any = plain) -> Any:
@@ -243,7 +242,7 @@ def gradient_lengths(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, 
             return jnp.sqrt(square_norm(info.gradient)) / subject.size
 
         keys = jax.random.split(jax.random.key(7), GRADIENTS)
-        found[name] = [float(length(key, state, subject.data)) for key in keys]
+        found[name] = [float(length(key, state, subject.task.data)) for key in keys]
     return found
 
 
@@ -251,31 +250,33 @@ def clipping(subject: Subject, lengths: Mapping[str, Sequence[float]]) -> Iterat
     if not lengths:
         return
     rows = [
-        (name, float(np.median(each)), float(np.mean(np.array(each) > subject.clip)))
+        (name, float(np.median(each)), float(np.mean(np.array(each) > subject.task.clip)))
         for name, each in lengths.items()
     ]
     yield Section(
         "Gradients that are shortened",
-        f"Gradients of the mean log-likelihood longer than {subject.clip:g} are shortened to that. "
-        "Where this happens often the drift has a direction but no size, and the chain does not sample "
-        "the posterior. The audit that follows is of gradients as they are.",
+        "Gradients of the mean log-likelihood longer than "
+        f"{subject.task.clip:g} are shortened to that. Where this happens often the drift has a "
+        "direction but no size, and the chain does not sample the posterior. The audit that follows "
+        "is of gradients as they are.",
         table=Table(("method", "median length", "shortened"), rows, ("", ".3g", ".0%")),
         caption=f"{GRADIENTS} estimates at the end of the first chain.",
     )
 
 
 def calibration(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, dict[str, float]]:
-    """Of the first chain's average: do its probabilities mean what they say; and on other data?"""
+    """Of the first finite chain's average: do its probabilities mean what they say; and elsewhere?"""
     labels = subject.judged["test"].labels
     if labels is None:
         return {}
 
-    def of(each: Shown) -> dict[str, float]:
-        found = reliability(Probabilities(normal(each.last["test"][0]), labels))
-        unsure = {f"entropy, {n}": entropy(each.last[n][0]) for n in ("test", *others(subject))}
+    def of(each: Shown, c: int) -> dict[str, float]:
+        found = reliability(Probabilities(normal(each.last["test"][c]), labels))
+        unsure = {f"entropy, {n}": entropy(each.last[n][c]) for n in ("test", *others(subject))}
         return {"ECE": found.ece, "of a calibrated one": found.expected, **unsure}
 
-    return {name: of(each) for name, each in shown.items()}
+    sound = {name: each.trace.sound for name, each in shown.items()}
+    return {name: of(shown[name], c) for name, c in sound.items() if c is not None}
 
 
 def reliability_section(
@@ -283,8 +284,9 @@ def reliability_section(
 ) -> Iterator[Section]:
     if not calibrated:
         return
-    name, elsewhere = PAPER if PAPER in shown else next(iter(shown)), others(subject)
-    predicted = Probabilities(normal(shown[name].last["test"][0]), subject.judged["test"].labels)
+    name, elsewhere = PAPER if PAPER in calibrated else next(iter(calibrated)), others(subject)
+    average = shown[name].last["test"][shown[name].trace.sound]
+    predicted = Probabilities(normal(average), subject.judged["test"].labels)
     columns = list(calibrated[name])
     yield Section(
         "Calibration",

@@ -26,7 +26,6 @@ from vrsgmcmc.experiments.shown import Shown, told
 from vrsgmcmc.experiments.statements import METHODS, PAPER, SGLD, answers
 from vrsgmcmc.folds import observable
 from vrsgmcmc.reports import Claim
-from vrsgmcmc.types import Posterior
 
 TUNING_POINTS, TUNING_PREDICTIONS = 5, 10
 VALIDATION = "validation"
@@ -35,18 +34,13 @@ VALIDATION = "validation"
 class Subject(NamedTuple):
     """What is sampled, and on which rows it is judged: validation, test, train; others by any name."""
 
-    posterior: Posterior
-    data: Any
-    init: Any
+    task: Task
     judged: Mapping[str, Judged]
-    chain_method: str = "vmap"
-    clip: float | None = None
-    schedule: Callable | None = None
     together: int = 1  # images in a datum
 
     @property
     def size(self) -> int:
-        return jax.tree.leaves(self.data)[0].shape[0]
+        return self.task.size
 
 
 class Size(NamedTuple):
@@ -97,7 +91,8 @@ def on_device(subject: Subject) -> Subject:
     judged = {
         n: rows._replace(data=jax.device_put(rows.data)) for n, rows in subject.judged.items()
     }
-    return subject._replace(data=jax.device_put(subject.data), judged=judged)
+    task = subject.task._replace(data=jax.device_put(subject.task.data))
+    return subject._replace(task=task, judged=judged)
 
 
 def groups(experiment: Experiment, subject: Subject) -> list[list[float]]:
@@ -105,7 +100,7 @@ def groups(experiment: Experiment, subject: Subject) -> list[list[float]]:
     grid = list(experiment.step_sizes)
     if len(grid) == 1:
         return []
-    return [grid] if subject.schedule is None else [[h] for h in grid]
+    return [grid] if subject.task.schedule is None else [[h] for h in grid]
 
 
 class Work(NamedTuple):
@@ -133,19 +128,9 @@ class Work(NamedTuple):
             name: observable(rows.predict, data=rows.data, every=every)
             for name, rows in watched.items()
         }
-        task = Task(
-            subject.posterior,
-            subject.data,
-            subject.init,
-            averaged,
-            looks,
-            subject.chain_method,
-            subject.clip,
-            subject.schedule,
-        )
         return follow(
             jax.random.fold_in(jax.random.key(0), stage),
-            task,
+            subject.task._replace(observables=averaged, snapshots=looks),
             method,
             np.asarray(steps) / (subject.size * subject.together),
             every * cuts(predictions, points),
@@ -169,13 +154,14 @@ def tune(work: Work, experiment: Experiment, size: Size) -> dict[float, dict[str
         found = work.scores(tried, VALIDATION)
         for c, h in enumerate(group):
             tuning[h] = {"data_passes": passes.tolist()} | {
-                f"validation_{name}": values[:, c].tolist() for name, values in found.items()
+                f"validation_{name}": np.where(tried.diverged[c], np.nan, values[:, c]).tolist()
+                for name, values in found.items()
             }
     return tuning
 
 
 def best_of(tuning: Mapping[float, Mapping[str, Sequence[float]]]) -> float:
-    """The step size with the lowest loss at the end; one that diverged has none."""
+    """The step size with the lowest loss at the end; a chain that diverged has none at all."""
     return min(tuning, key=lambda h: np.nan_to_num(tuning[h]["validation_nll"][-1], nan=np.inf))
 
 

@@ -24,13 +24,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import datasets, figures, models
-from vrsgmcmc.estimators import minibatch, practical, svrg
-from vrsgmcmc.experiments import Outcome, Settings
+from vrsgmcmc.estimators import practical
+from vrsgmcmc.experiments import Outcome, Settings, statements
 from vrsgmcmc.experiments.board import Board, Line
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
+from vrsgmcmc.experiments.shown import Shown
+from vrsgmcmc.experiments.statements import ANCHORED, PAPER, SGLD
 from vrsgmcmc.folds import observable
 from vrsgmcmc.reports import Claim, Report, Section, Table
 
@@ -38,17 +40,7 @@ STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-lik
 EVERY = 10  # steps between two predictions
 QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
-PAPER, SHUFFLED = "vrSG-MCMC, n1 = 100", "vrSG-MCMC, shuffled anchors"
-METHODS = {
-    "SGLD, n = 10": Method(minibatch()),
-    "SGLD, n = 30": Method(minibatch(), batch_size=30),  # costs per step what n1 = 100 does
-    "vrSG-MCMC, n1 = 50": Method(practical(50, 10)),
-    PAPER: Method(practical(100, 10)),
-    "vrSG-MCMC, n1 = 200": Method(practical(200, 10)),
-    SHUFFLED: Method(practical(100, 10), anchor_order="shuffled"),
-    "SVRG-LD": Method(svrg()),
-    "SVRG-LD, m = 10": Method(svrg(10)),
-}
+METHODS = statements.METHODS | {f"{ANCHORED}{n}": Method(practical(n, 10)) for n in (50, 200)}
 
 
 class Size(NamedTuple):
@@ -59,7 +51,7 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "smoke": Size(passes=4, chains=8, points=4, methods=("SGLD, n = 10", PAPER)),
+    "smoke": Size(passes=4, chains=8, points=4, methods=(SGLD, PAPER)),
     "small": Size(passes=100, chains=32, points=24),
     "paper": Size(passes=200, chains=128, points=40),
 }
@@ -98,14 +90,15 @@ class Curves(NamedTuple):
     """What each chain of a run knows, point by point."""
 
     trace: Trace
-    validation: np.ndarray  # [points, chain]: NLL
-    test: np.ndarray
+    nll: dict[str, np.ndarray]  # of validation, test and training data: [points, chain]
     error: np.ndarray  # C
     mean: np.ndarray  # [chain, 9], at the end
     variance: np.ndarray
 
 
-class Shown(NamedTuple):
+class Best(NamedTuple):
+    """A run with the step size that answers a question best."""
+
     step: float
     curves: Curves
 
@@ -125,7 +118,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
             "square": square,
             **{
                 name: observable(models.logistic.predict, data=x, every=EVERY)
-                for name, (x, _) in (("validation", problem.validation), ("test", problem.test))
+                for name, (x, _) in problem._asdict().items()
             },
         },
     )
@@ -141,24 +134,27 @@ def run(settings: Settings, memory: Memory) -> Outcome:
         variance = np.stack([trace.known("square", p) for p in points]) - mean**2
         nll = {
             name: np.stack([binary_nll(trace.known(name, p), y) for p in points])
-            for name, (_, y) in (("validation", problem.validation), ("test", problem.test))
+            for name, (_, y) in problem._asdict().items()
         }
         error = knowledge_error(mean, variance, known["mean"], known["variance"])
-        return Curves(trace, nll["validation"], nll["test"], error, mean[-1], variance[-1])
+        return Curves(trace, nll, error, mean[-1], variance[-1])
 
-    def one(method: Method, line: Line) -> tuple[dict[str, list[float]], dict[str, Shown]]:
+    def one(method: Method, line: Line) -> tuple[dict[str, list[float]], dict[str, Best]]:
         tried = curves(method, np.resize(np.asarray(STEP_SIZES), max(chains, 8)), stage=0)
         rows = np.arange(max(chains, 8)) % len(STEP_SIZES)
         tuning = {
             question: [float(np.mean(values[-1][rows == h])) for h in range(len(STEP_SIZES))]
-            for question, values in (("prediction", tried.validation), ("posterior", tried.error))
+            for question, values in (
+                ("prediction", tried.nll["validation"]),
+                ("posterior", tried.error),
+            )
         }
         best = {q: STEP_SIZES[int(np.nanargmin(tuning[q]))] for q in QUESTIONS}
         runs = {h: curves(method, np.full(chains, h), stage=1) for h in set(best.values())}
-        nll = runs[best["prediction"]].test[-1].mean()
+        nll = runs[best["prediction"]].nll["test"][-1].mean()
         worth = 1 / runs[best["posterior"]].error[-1].mean()
         line.text = f"test NLL {nll:.4f}, worth {worth:.0f} draws"
-        return tuning, {q: Shown(h, runs[h]) for q, h in best.items()}
+        return tuning, {q: Best(h, runs[h]) for q, h in best.items()}
 
     found = {}
     with Board(list(methods)) as board:
@@ -190,9 +186,10 @@ def outcome(
                         "data_passes": float(methods[name].cost(task.size, end) / task.size),
                         "paper_passes": float(methods[name].paper_cost(task.size, end) / task.size),
                         "seconds_all_chains": float(one.trace.seconds[p]),
-                        "test_nll": float(one.test[p].mean()),
-                        "test_nll_sd": float(one.test[p].std()),
-                        "validation_nll": float(one.validation[p].mean()),
+                        "test_nll": float(one.nll["test"][p].mean()),
+                        "test_nll_sd": float(one.nll["test"][p].std()),
+                        "validation_nll": float(one.nll["validation"][p].mean()),
+                        "train_nll": float(one.nll["train"][p].mean()),
                         "error": float(one.error[p].mean()),
                     }
                 )
@@ -203,7 +200,7 @@ def outcome(
             "method",
             "h N",
             "test NLL",
-            "±",
+            "sd",
             "h N for the posterior",
             "mean error",
             "sd error",
@@ -251,7 +248,7 @@ def outcome(
                 table=table,
             ),
         ],
-        claims=claims(last),
+        claims=claims(task.size, methods, shown),
     )
     record = {
         "size": size._asdict(),
@@ -274,7 +271,8 @@ def picture(shown: Any, known: Any, axis: Callable, label: str) -> figures.Figur
         band = {n: tuple(np.quantile(value(one.curves), (0.1, 0.9), axis=1)) for n, one in runs}
         return middle, band
 
-    prediction, band = lines("prediction", lambda curves: curves.test)
+    prediction, band = lines("prediction", lambda curves: curves.nll["test"])
+    training, _ = lines("prediction", lambda curves: curves.nll["train"])
     worth = {
         n: (axis(n, one.curves.trace), 1 / one.curves.error.mean(1))
         for n, one in shown["posterior"].items()
@@ -287,56 +285,31 @@ def picture(shown: Any, known: Any, axis: Callable, label: str) -> figures.Figur
                 level=("NUTS", known["test_nll"]),
                 bands=band,
             ),
+            figures.Panel("Prediction: the same of the training data", training),
             figures.Panel("Posterior: worth so many independent draws", worth, log_y=True),
         ],
         x_label=label,
     )
 
 
-def claims(last: dict[str, dict[str, dict[str, Any]]]) -> list[Claim]:
-    """The paper's statements, as far as this experiment can answer them."""
-    nll = {name: row["test_nll"] for name, row in last["prediction"].items()}
-    sd = {name: row["test_nll_sd"] for name, row in last["prediction"].items()}
-    worth = {name: 1 / row["error"] for name, row in last["posterior"].items()}
+def claims(size: int, methods: dict[str, Method], shown: dict[str, dict[str, Best]]) -> list[Claim]:
+    """The paper's statements about prediction; what the chains are worth stands beside them."""
+    curves = {
+        name: Shown(
+            methods[name], size, step, {}, one.trace, {"test": {"nll": one.nll["test"]}}, {}
+        )
+        for name, (step, one) in shown["prediction"].items()
+    }
+    worth = {name: 1 / one.error[-1].mean() for name, (_, one) in shown["posterior"].items()}
+    listed = "; ".join(f"{name}: {value:.0f}" for name, value in worth.items())
     found = []
-
-    def shown(*names: str) -> str:
-        return "; ".join(
-            f"{n}: NLL {nll[n]:.4f} ± {sd[n]:.4f}, worth {worth[n]:.0f}" for n in names
-        )
-
-    if {"SGLD, n = 10", PAPER} <= set(nll):
-        better = nll[PAPER] < nll["SGLD, n = 10"] - sd["SGLD, n = 10"] / 5
-        known = worth[PAPER] > worth["SGLD, n = 10"]
-        found.append(
-            Claim(
-                "vrSG-MCMC converges faster per data pass than SGLD, with a lower final test loss.",
-                "yes" if better and known else "in part" if better or known else "no",
-                shown("SGLD, n = 10", "SGLD, n = 30", PAPER)
-                if "SGLD, n = 30" in nll
-                else shown("SGLD, n = 10", PAPER),
-            )
-        )
-    if {"SVRG-LD", PAPER} <= set(nll):
-        ends = [nll["SVRG-LD"] < nll[PAPER], worth["SVRG-LD"] > worth[PAPER]]
-        found.append(
-            Claim(
-                "SVRG-LD can end lower than vrSG-MCMC.",
-                "yes" if all(ends) else "in part" if any(ends) else "no",
-                shown("SVRG-LD", PAPER),
-            )
-        )
-    sizes = [name for name in nll if name.startswith("vrSG-MCMC") and name != SHUFFLED]
-    if len(sizes) > 1 and "SGLD, n = 10" in nll:
-        every = all(worth[name] > worth["SGLD, n = 10"] for name in sizes)
-        found.append(
-            Claim(
-                "vrSG-MCMC beats SGLD for every n1.",
-                "yes" if every else "no",
-                shown("SGLD, n = 10", *sizes),
-            )
-        )
-    return found
+    if {SGLD, PAPER} <= set(curves):
+        faster = statements.faster(curves)
+        found.append(faster._replace(evidence=f"{faster.evidence} Worth, in draws: {listed}."))
+        if statements.SVRG in curves:
+            found.append(statements.svrg_ends_lower(curves))
+        found.append(statements.equal_time(curves))
+    return [*found, *statements.every_anchor(curves)]
 
 
 def _rms(values: np.ndarray) -> float:

@@ -13,33 +13,54 @@ from pathlib import Path
 from typing import Any
 
 from vrsgmcmc.experiments import Settings
+from vrsgmcmc.store.files import Folder, as_json
 
 RECORD = "run.json"  # every folder of results has one
 
 
-def claim(folder: Path, experiment: str) -> None:
-    """Make the folder, or take one that is empty or holds an earlier run of this experiment."""
+def claim(folder: Path, experiment: str, settings: Settings) -> None:
+    """Make the folder, or take one that is empty or holds an earlier run of the same."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
     folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()) and experiment_in(folder) != experiment:
+    there, names = record_in(folder), {path.name for path in folder.iterdir()}
+    if names - {f"{RECORD}.part"} and there.get("experiment") != experiment:
         raise FileExistsError(
             "this folder is not empty, and what it holds does not come from "
             f"`vrsgmcmc reproduce {experiment}`. Name a folder that is empty or does not exist."
         )
-    if not (folder / RECORD).exists():  # so that what is left of it, if it stops, is known as ours
+    known = there.get("settings")
+    if known is not None and asked_for(known) != asked_for(plain(settings)):
+        raise FileExistsError(
+            f"this folder holds the results of `{there.get('command')}`, which this run would replace. "
+            "Name another folder, or remove this one."
+        )
+    if not there:  # so that what is left of it, if it stops, is known as ours
         begun = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
-        (folder / RECORD).write_text(json.dumps(begun) + "\n", encoding="utf-8")
+        Folder(folder).replace(RECORD, as_json(begun))
 
 
-def experiment_in(folder: Path) -> str | None:
-    """The name of the experiment whose results a folder holds."""
+def record_in(folder: Path) -> dict[str, Any]:
+    """What a folder of results says of itself; nothing, if it is none."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
+        return {}
     ours = isinstance(record, dict) and record.get("program") == "vrsgmcmc"
-    return record.get("experiment") if ours else None
+    return record if ours else {}
+
+
+def plain(settings: Settings) -> dict[str, Any]:
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+    }
+
+
+def asked_for(known: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that results depend on."""
+    asked = {name: known.get(name) for name in ("size", "seeds", "passes")}
+    return asked | {"methods": list(known.get("methods") or ())}
 
 
 def facts(command: str) -> dict[str, Any]:
@@ -72,19 +93,15 @@ def save_record(
     folder: Path, experiment: str, command: str, settings: Settings, results: Mapping[str, Any]
 ) -> str:
     """Write the results with the command, settings and versions that gave them; returns the name."""
-    plain = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asdict(settings).items()
-    }
     record = {
         "program": "vrsgmcmc",
         "experiment": experiment,
         **facts(command),
-        "settings": plain,
+        "settings": plain(settings),
         **results,
     }
     text = json.dumps(without_nan(record), indent=1, allow_nan=False)
-    (folder / RECORD).write_text(text + "\n", encoding="utf-8")
+    Folder(folder).replace(RECORD, f"{text}\n".encode())
     return RECORD
 
 

@@ -14,17 +14,19 @@ import numpy as np
 from vrsgmcmc.estimators import minibatch, practical
 from vrsgmcmc.experiments import Outcome, Settings, networks
 from vrsgmcmc.experiments.cnn4_cifar10 import JUDGED
+from vrsgmcmc.experiments.follow import Task
 from vrsgmcmc.experiments.images import Pictures, judged, pictures
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import DEEP, PAPER, SGLD
+from vrsgmcmc.experiments.statements import DEEP, EQUAL, PAPER, SGLD
 from vrsgmcmc.experiments.together import joined
 from vrsgmcmc.models import resnet
 
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
 IN_GROUPS = {
     SGLD: Method(minibatch(), 1),
+    EQUAL: Method(minibatch(), 3),
     PAPER: Method(practical(10, 10), 1),
 }
 
@@ -46,14 +48,9 @@ def load(norm: str, settings: Settings) -> Subject:
 
 
 def one_by_one(parts: Pictures, initial: Any) -> Subject:
-    return Subject(
-        resnet.posterior(10),
-        (parts.train.x, parts.train.y.astype(np.int32)),
-        initial,
-        judged(parts, resnet.predict, np.asarray, JUDGED),
-        chain_method="sequential",
-        schedule=schedule,
-    )
+    data = parts.train.x, parts.train.y.astype(np.int32)
+    task = Task(resnet.posterior(10), data, initial, chain_method="sequential", schedule=schedule)
+    return Subject(task, judged(parts, resnet.predict, np.asarray, JUDGED))
 
 
 def in_groups(parts: Pictures, initial: Any) -> Subject:
@@ -62,15 +59,10 @@ def in_groups(parts: Pictures, initial: Any) -> Subject:
     def with_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return images, x[:STATISTICS]
 
-    return Subject(
-        resnet.posterior(10, norm="batch_norm"),
-        (x, y),
-        initial,
-        judged(parts, predict_by_statistics, with_statistics, JUDGED),
-        chain_method="sequential",
-        schedule=schedule,
-        together=GROUP,
-    )
+    posterior = resnet.posterior(10, norm="batch_norm")
+    task = Task(posterior, (x, y), initial, chain_method="sequential", schedule=schedule)
+    rows = judged(parts, predict_by_statistics, with_statistics, JUDGED)
+    return Subject(task, rows, together=GROUP)
 
 
 def predict_by_statistics(net: Any, data: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from vrsgmcmc.experiments.compare import Curve, standard_error
 from vrsgmcmc.experiments.follow import Trace
 from vrsgmcmc.experiments.methods import Method
 
@@ -33,18 +35,17 @@ class Shown(NamedTuple):
         return self.method.paper_cost(self.size, self.trace.ends) / self.size
 
     def seconds(self) -> Float[np.ndarray, " points"]:
-        """For one chain."""
+        """For one chain: the time of all of them, divided by their number."""
         return self.trace.seconds / len(self.trace.diverged)
+
+    def curve(self, axis: Callable[[Shown], np.ndarray], measure: str = "nll") -> Curve:
+        """On test data."""
+        return Curve(axis(self), self.scores["test"][measure])
 
     def final(self, measure: str, rows: str = "test") -> tuple[float, float]:
         """The mean over chains at the end, and its standard error (NaN for one chain)."""
         values = self.scores[rows][measure][-1]
         return float(values.mean()), standard_error(values)
-
-
-def standard_error(values: Float[np.ndarray, " n"]) -> float:
-    """Of the mean; NaN for one value."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
 def told(measure: str, value: float) -> str:

@@ -1,26 +1,32 @@
-"""The paper's statements about networks, answered from the curves of the methods.
+"""The paper's statements, answered from the curves of the methods: test loss of the average prediction.
 
-"Lower" means lower test loss of the average prediction. Two curves are compared over the part of a
-cost axis that both have, on a logarithmic scale, and where that part ends: there by more than two
-standard errors over seeds, or at all where there is one seed.
+How two curves are compared is said in `compare.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 from vrsgmcmc.estimators import minibatch, practical, svrg
+from vrsgmcmc.experiments.compare import (
+    PLACES,
+    along,
+    compare,
+    graded,
+    in_common,
+    standard_error,
+)
 from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.shown import Shown, standard_error, told
+from vrsgmcmc.experiments.shown import Shown, told
 from vrsgmcmc.reports import Claim
 
 Axis: TypeAlias = Callable[[Shown], np.ndarray]  # what the points of a curve cost
 
-SGLD, EQUAL, PAPER = "SGLD, n = 10", "SGLD, n = 30", "vrSG-MCMC, n1 = 100"
+ANCHORED = "vrSG-MCMC, n1 = "
+SGLD, EQUAL, PAPER = "SGLD, n = 10", "SGLD, n = 30", f"{ANCHORED}100"
 SHUFFLED, SVRG, SVRG10 = "vrSG-MCMC, shuffled anchors", "SVRG-LD", "SVRG-LD, m = 10"
 METHODS = {
     SGLD: Method(minibatch()),
@@ -32,6 +38,7 @@ METHODS = {
 }
 DEEP = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER)}  # for networks whose passes are dear
 AXES = {"data passes": Shown.passes, "the paper's count": Shown.paper_passes}
+COINCIDE = 0.02  # of the loss
 
 
 def answers(shown: Mapping[str, Shown]) -> list[Claim]:
@@ -46,21 +53,31 @@ def answers(shown: Mapping[str, Shown]) -> list[Claim]:
 
 def faster(shown: Mapping[str, Shown]) -> Claim:
     ours, theirs = shown[PAPER], shown[SGLD]
-    found = {label: compare(ours, theirs, axis) for label, axis in AXES.items()}
-    errors = [compare(ours, theirs, axis, ours.measures[1]).lower for axis in AXES.values()]
+    compared = {
+        measure: {
+            label: compare(ours.curve(axis, measure), theirs.curve(axis, measure))
+            for label, axis in AXES.items()
+        }
+        for measure in ours.measures
+    }
+    losses = compared["nll"].values()
+    ends = [each.lower for found in compared.values() for each in found.values()]
     names = [name for name in (SGLD, EQUAL, PAPER, SHUFFLED) if name in shown]
     return Claim(
         "vrSG-MCMC converges faster per data pass than SGLD, with lower final test error and loss.",
-        graded(*errors, *(held for each in found.values() for held in (each.mostly, each.lower))),
-        f"vrSG-MCMC has the lower test NLL {along(found)}. At the end: "
+        graded(*ends, *(each.mostly for each in losses)),
+        f"vrSG-MCMC has the lower test NLL {along(compared['nll'])}. At the end: "
         + "; ".join(f"{name}: {at_the_end(shown[name])}" for name in names)
         + ".",
     )
 
 
 def svrg_ends_lower(shown: Mapping[str, Shown]) -> Claim:
-    found = {label: compare(shown[PAPER], shown[SVRG], axis) for label, axis in AXES.items()}
-    ends = [compare(shown[SVRG], shown[PAPER], axis).lower for axis in AXES.values()]
+    found, ends = {}, []
+    for label, axis in AXES.items():
+        ours, theirs = shown[PAPER].curve(axis), shown[SVRG].curve(axis)
+        found[label] = compare(ours, theirs)
+        ends.append(compare(theirs, ours).lower)
     return Claim(
         "SVRG-LD can end lower but converges more slowly per pass than vrSG-MCMC.",
         graded(*ends, *(each.mostly for each in found.values())),
@@ -76,12 +93,13 @@ def smoother(shown: Mapping[str, Shown]) -> Claim:
     return Claim(
         "Curves are smoother with variance reduction.",
         answer if np.isfinite(ours + theirs) else "not tested",
-        f"Mean second difference of the last sample's test NLL in the second half: {listed}.",
+        "Mean size of the second difference of the last sample's test NLL, and its standard error, "
+        f"over the last half of the points: {listed}.",
     )
 
 
 def equal_time(shown: Mapping[str, Shown]) -> Claim:
-    found = compare(shown[PAPER], shown[SGLD], Shown.seconds)
+    found = compare(shown[PAPER].curve(Shown.seconds), shown[SGLD].curve(Shown.seconds))
     return Claim(
         "At equal wall-clock time vrSG-MCMC improves on SGLD.",
         graded(found.mostly, found.lower),
@@ -89,62 +107,61 @@ def equal_time(shown: Mapping[str, Shown]) -> Claim:
     )
 
 
-def graded(*held: bool) -> str:
-    return "yes" if all(held) else "in part" if any(held) else "no"
-
-
-class Comparison(NamedTuple):
-    """Of two curves, on what they have in common of a cost axis."""
-
-    share: float  # of it, where the first is the lower one
-    ends: tuple[float, float]  # means over seeds, where it ends
-    lower: bool  # whether the first is the lower one there
-
-    @property
-    def mostly(self) -> bool:
-        return self.share > 0.5
-
-
-def compare(one: Shown, other: Shown, axis: Axis, measure: str = "nll") -> Comparison:
-    where = np.geomspace(*in_common(axis, (one, other)), 50)
-    ours, theirs = (values_at(each, axis, where, measure) for each in (one, other))
-    deviation = np.hypot(standard_error(ours[-1]), standard_error(theirs[-1]))
-    a, b = ours.mean(1), theirs.mean(1)
-    return Comparison(
-        float(np.mean(a < b)),
-        (float(a[-1]), float(b[-1])),
-        bool(a[-1] + 2 * np.nan_to_num(deviation) < b[-1]),
+def every_anchor(shown: Mapping[str, Shown]) -> list[Claim]:
+    """The two statements about n1: better than SGLD for every one; the same from n1 = 200 on."""
+    sizes = {n: each for n, each in shown.items() if n.startswith(ANCHORED)}
+    if SGLD not in shown or len(sizes) < 2:
+        return []
+    wins = {
+        label: [better(each, shown[SGLD], axis) for each in sizes.values()]
+        for label, axis in AXES.items()
+    }
+    plain = {n: each for n, each in shown.items() if n.startswith("SGLD")}
+    losses = "; ".join(f"{n}: {each.final('nll')[0]:.4f}" for n, each in (plain | sizes).items())
+    beaten = Claim(
+        "vrSG-MCMC beats SGLD for every n1.",
+        graded(*(won for each in wins.values() for won in each)),
+        "It is lower on most of the curve, and where it ends, for "
+        + " and ".join(f"{won.count(True)} of {len(won)} n1 by {a}" for a, won in wins.items())
+        + f". Test NLL at the end: {losses}.",
     )
+    large = [each for n, each in sizes.items() if int(n.removeprefix(ANCHORED)) >= 200]
+    if len(large) < 2:
+        return [beaten]
+    spreads = {label: widest(large, axis) for label, axis in AXES.items()}
+    return [
+        beaten,
+        Claim(
+            "From n1 = 200 on the curves nearly coincide.",
+            graded(*(spread < COINCIDE for spread in spreads.values())),
+            "Their test NLLs differ by up to "
+            + " and ".join(f"{spread:.1%} by {label}" for label, spread in spreads.items())
+            + ", at the worst place in the second half of the (logarithmic) axis.",
+        ),
+    ]
 
 
-def along(found: Mapping[str, Comparison]) -> str:
-    return "; ".join(
-        f"on {each.share:.0%} of the curve by {label}, ending at {each.ends[0]:.4f} against "
-        f"{each.ends[1]:.4f}"
-        for label, each in found.items()
-    )
+def better(one: Shown, other: Shown, axis: Axis) -> bool | None:
+    found = compare(one.curve(axis), other.curve(axis))
+    return None if found.lower is None else bool(found.mostly and found.lower)
 
 
-def in_common(axis: Axis, curves: Sequence[Shown]) -> tuple[float, float]:
-    """Where the part of an axis begins that all curves have, and where it ends."""
-    return max(axis(each)[0] for each in curves), min(axis(each)[-1] for each in curves)
-
-
-def values_at(
-    each: Shown, axis: Axis, where: Float[np.ndarray, " places"], measure: str = "nll"
-) -> Float[np.ndarray, "places chain"]:
-    """Test scores between the points of a curve."""
-    x, values = np.log(axis(each)), each.scores["test"][measure]
-    return np.stack([np.interp(np.log(where), x, column) for column in values.T], 1)
+def widest(curves: Sequence[Shown], axis: Axis) -> float:
+    """The largest relative difference between curves, over the second half of what they share."""
+    found = [each.curve(axis) for each in curves]
+    first, last = in_common(found)
+    where = np.geomspace(np.sqrt(first * last), last, PLACES)
+    losses = np.stack([each.at(where).mean(1) for each in found])
+    return float(np.max(np.ptp(losses, axis=0) / losses.min(0)))
 
 
 def roughness(each: Shown) -> tuple[float, float]:
-    """How much the last sample's loss jumps between points in the second half, and the error of it.
+    """How much the last sample's loss jumps over the last half of the points, and the error of it.
 
     The error is over seeds, or over the jumps where there is one seed.
     """
-    ends = each.trace.ends
-    values = each.scores["test_sample"]["nll"][ends > ends[-1] / 2]
+    values = each.scores["test_sample"]["nll"]
+    values = values[len(values) // 2 :]
     if len(values) < 4:
         return np.nan, np.nan
     jumps = np.abs(np.diff(values, 2, axis=0))

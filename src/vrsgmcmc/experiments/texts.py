@@ -10,6 +10,7 @@ import numpy as np
 from vrsgmcmc import datasets
 from vrsgmcmc.datasets import Tokens
 from vrsgmcmc.experiments import Settings
+from vrsgmcmc.experiments.follow import Task
 from vrsgmcmc.experiments.judged import Judged
 from vrsgmcmc.experiments.networks import Subject
 from vrsgmcmc.models import lstm
@@ -34,14 +35,14 @@ def subject(text: Tokens, *, length: int = 35, hidden: int = 200, layers: int = 
         "test": text.test[:JUDGED_TEST],
         "train": text.train[:JUDGED],
     }
-    return Subject(
+    task = Task(
         lstm.posterior(words),
         lstm.segments(text.train, length),
         lstm.initial(words, hidden=hidden, layers=layers),
-        {name: Judged(lstm.predict, part) for name, part in parts.items()},
         chain_method="sequential",
         clip=CLIP,
     )
+    return Subject(task, {name: Judged(lstm.predict, part) for name, part in parts.items()})
 
 
 def made_up() -> Tokens:

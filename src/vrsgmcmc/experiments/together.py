@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from vrsgmcmc.experiments import Outcome
-from vrsgmcmc.experiments.statements import PAPER, SGLD, graded
+from vrsgmcmc.experiments.compare import graded
+from vrsgmcmc.experiments.statements import PAPER, SGLD
 from vrsgmcmc.reports import Claim, Report
 
 HARDER = ("mlp-cifar10", "cnn4-cifar10", "resnet20-cifar10")

@@ -22,6 +22,7 @@ from vrsgmcmc.tables import Prepared
 
 FORMAT = "vrsgmcmc job 1"
 RECORD, DATA, START, CHAINS = "job.json", "data.safetensors", "start.safetensors", "chains"
+CLAIM = f"{RECORD}.part"  # there from the first moment on, and renamed to the record at the end
 LARGEST_RECORD = 2**26
 ARRAYS = ("x_train", "y_train", "x_test", "y_test", "test_rows")
 
@@ -72,7 +73,8 @@ def create(path: Path, config: Config, ready: Prepared) -> Job | None:
                 + "\nName another directory."
             )
         return there
-    if path.is_dir() and (names := sorted(entry.name for entry in path.iterdir())):
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    if names and not is_unfinished(names):
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise ValueError(
             f"--out {path} is not empty and not a run: it holds {shown}. Name a new directory."
@@ -80,11 +82,20 @@ def create(path: Path, config: Config, ready: Prepared) -> Job | None:
     return None
 
 
+def is_unfinished(names: list[str]) -> bool:
+    """Whether `save` began to write a job here and was stopped. Files that only bear the names of a
+    job's are somebody's own, and are not written over."""
+    return CLAIM in names and {CLAIM, DATA, START}.issuperset(names)
+
+
 def save(path: Path, config: Config, ready: Prepared, choice: Choice, command: str) -> Job:
-    """Write a job, the record last, so that a directory with one is whole. Returns what can be read
-    there: the first process and those that resume run the same."""
+    """Write a job: a claim first, so that what is left of a full disk or a kill is known as ours, and
+    the record last, so that a directory with one is whole. Returns what can be read there: the first
+    process and those that resume run the same."""
     path.mkdir(parents=True, exist_ok=True)
     folder = Folder(path)
+    folder.write(CLAIM, b"")
+    folder.sync()
     files = {DATA: content(ready)[0]}
     if choice.start is not None:
         leaves = jax.tree.leaves(choice.start)
