@@ -13,6 +13,7 @@ import pytest
 
 import vrsgmcmc as vr
 from vrsgmcmc import driver, folds, pace
+from vrsgmcmc.signals import Interruption
 
 N, D, CHAINS, STEPS, H, BURN_IN = 20, 2, 3, 41, 3e-2, 6
 _rng = np.random.default_rng(1)
@@ -148,9 +149,13 @@ def test_without_draws_the_averages_are_the_same_and_memory_is_constant():
 def test_an_interrupted_average_is_of_what_was_done(monkeypatch):
     pressed = chain([False, False], repeat(True))
 
+    class Pressed(Interruption):
+        def __call__(self):
+            return next(pressed)
+
     @contextmanager
     def interruptible():
-        yield lambda: next(pressed)
+        yield Pressed()
 
     monkeypatch.setattr(driver, "interruptible", interruptible)
     monkeypatch.setattr(driver, "FIRST_CHUNK", 10)

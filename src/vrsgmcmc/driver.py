@@ -29,7 +29,7 @@ from vrsgmcmc.posterior import row_likelihoods
 from vrsgmcmc.prepare import Job, chain_roots, prepare, start
 from vrsgmcmc.progress import Progress
 from vrsgmcmc.result import Divergence, Result
-from vrsgmcmc.signals import interruptible
+from vrsgmcmc.signals import Interruption, interruptible
 from vrsgmcmc.types import Anchored, Batch, Data, Estimator, Integrator, Params, Posterior, State
 
 FIRST_CHUNK = 64  # units; the next ones are sized by the clock
@@ -87,6 +87,10 @@ def sample(
 
     Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is
     finished.
+
+    Arguments are looked at before anything is compiled, and log-densities with their gradients where
+    the chains start, but on the first 64 rows only: a later row that is not finite is found when a
+    chain has drawn it, and left the numbers.
     """
     job = prepare(
         key=key,
@@ -168,15 +172,19 @@ class Run:
             averages,
             self.kept.draws(self.steps),
             interrupted=interrupted(),
-            signal=getattr(interrupted, "number", None),
+            signal=interrupted.number,
             run_dir=self.kept.path,
         )
 
-    def start(self, interrupted: Callable[[], bool]) -> None:
-        self.job, state = start(self.job, self.all_roots)
+    def start(self, interrupted: Interruption) -> None:
+        def look() -> None:
+            if interrupted():
+                interrupted.leave("interrupted before the first step")
+
+        self.job, state = start(self.job, self.all_roots, look)
         job, states = self.job, [self.pick(state, g) for g in range(len(self.members))]
         if job.fresh and not job.program.parts and isinstance(job.setting.estimator, Anchored):
-            states = self.refresh_once(states, interrupted)
+            states = self.refresh_once(states, look)
         self.carries = [self.call(chain.begin, (state,)) for state in states]
 
     def resume(self, found: Resumed) -> None:
@@ -190,7 +198,7 @@ class Run:
             self.frozen[c] = jax.tree.map(lambda leaf, c=c: leaf[c], found.carry)
         self.progress.began -= self.before
 
-    def refresh_once(self, states: list[State], interrupted: Callable[[], bool]) -> list[State]:
+    def refresh_once(self, states: list[State], look: Callable[[], None]) -> list[State]:
         """The refresh of an estimator that has just one, before the first step."""
         program, renewed = self.job.program, []
         parts = -(-program.size // program.part)
@@ -202,13 +210,12 @@ class Run:
                 partial_sum = jax.block_until_ready(self.call(chain.collect_once, *call))
                 pace.took(stop - done, time.monotonic() - clock)
                 done = stop
-                if interrupted():
-                    raise KeyboardInterrupt("interrupted before the first step")
+                look()
             renewed.append(self.call(chain.renew_once, (roots, state, partial_sum)))
         self.visits = program.size
         return renewed
 
-    def run_chunks(self, interrupted: Callable[[], bool]) -> None:
+    def run_chunks(self, interrupted: Interruption) -> None:
         job, line, pace = self.job, self.line, Pace(FIRST_CHUNK)
         while not self.over and not interrupted():
             clock, longest = time.monotonic(), min(pace.length, job.longest_chunk)
@@ -229,7 +236,7 @@ class Run:
         end = self.line.unit(job.first + job.num_steps)
         return self.unit >= end or len(self.divergences) == job.num_chains
 
-    def one_chunk(self, stop: int, interrupted: Callable[[], bool]) -> None:
+    def one_chunk(self, stop: int, interrupted: Interruption) -> None:
         """Units from the next one to before `stop`, of every chain."""
         job, line = self.job, self.line
         before, after = line.steps_before(self.unit), line.steps_before(stop)

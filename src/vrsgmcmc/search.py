@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,13 +27,19 @@ MOST_ITERATIONS = 200
 CLOSE = 1e-3  # nats: nearer to the top than this is near enough
 
 
-def find_mode(posterior: Posterior, data: Data, params: Params) -> tuple[Params, int]:
-    """A mode of the posterior near `params`, and the per-datum gradient evaluations it took."""
+def find_mode(
+    posterior: Posterior, data: Data, params: Params, look: Callable[[], None] = lambda: None
+) -> tuple[Params, int]:
+    """A mode of the posterior near `params`, and the per-datum gradient evaluations it took.
+
+    `look` is called after each iteration, and may end the search by raising.
+    """
     size = jax.tree.leaves(data)[0].shape[0]
     state, values, evaluations = None, [], 0
     for _ in range(MOST_ITERATIONS):
         params, state, value, passes = _climb(posterior, data, params, state)
         values.append(float(value))
+        look()
         evaluations += size * int(passes)
         rounding = 4 * np.finfo(np.float32).eps * abs(values[-1])
         if len(values) > 2 and abs(values[-3] - values[-1]) < max(CLOSE, rounding):

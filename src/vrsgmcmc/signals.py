@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
@@ -28,6 +28,12 @@ class Interruption:
     def note(self, number: int) -> None:
         self.number, self.since = number, time.monotonic()
 
+    def leave(self, told: str) -> NoReturn:
+        """End as the signal asks: like Ctrl-C, or with the code of a process that it ended."""
+        if self.number is None or self.number == signal.SIGINT:
+            raise KeyboardInterrupt(told)
+        raise SystemExit(128 + self.number)
+
     def wait(self, values: Any) -> None:
         """Wait until arrays are computed; after a signal, for so many seconds and no longer.
 
@@ -46,12 +52,9 @@ class Interruption:
         threading.Thread(target=block, daemon=True).start()
         while not done.wait(SECONDS_BETWEEN_LOOKS):
             if self.number is not None and time.monotonic() - self.since > SECONDS_TO_FINISH:
-                text = (
+                self.leave(
                     f"the chunk in hand took over {SECONDS_TO_FINISH:g} s; the last commit stands"
                 )
-                if self.number == signal.SIGINT:
-                    raise KeyboardInterrupt(text)
-                raise SystemExit(128 + self.number)
 
 
 @contextmanager
