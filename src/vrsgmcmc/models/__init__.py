@@ -11,9 +11,9 @@
 | `resnet` | the class of an image, or of each in a group, by twenty layers | an `equinox.Module` | no |
 | `lstm` | the next words in a segment of text | an `equinox.Module` | no |
 
-Every module has `posterior(...)`, a `Posterior` whose functions are the same objects for the same
-hyper-parameters (compiled programs are cached on them), and `initial(...)`, a start at zero. `mlp` has
-`classifier(...)` and `regressor(...)`; the `initial(...)` of a network is a function of a key.
+Every module has `posterior(...)`, or `mlp.classifier(...)` and `mlp.regressor(...)`: a `Posterior`
+whose functions are the same objects for the same hyper-parameters (compiled programs are cached on
+them). And it has `initial(...)`, a start at zero or, for a network, a function of a key.
 
 Modules are imported when they are first asked for.
 """

@@ -30,7 +30,7 @@ from jaxtyping import Array, Float, Shaped
 from vrsgmcmc.arguments import number, whole
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.images import check_images, crop_and_flip, each, pixels
-from vrsgmcmc.models.layers import Affine, Convolution, affine, he_kernel
+from vrsgmcmc.models.layers import Affine, Convolution, he_kernel, lecun_affine
 from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 WIDTHS = (32, 32, 64, 32)
@@ -125,7 +125,8 @@ def _initial(num_classes: int, shape: tuple[int, ...], widths: tuple[int, ...]) 
             Convolution(he_kernel(key, inputs, outputs), jnp.zeros(outputs))
             for key, (inputs, outputs) in zip(keys, pairwise((channels, *widths)), strict=True)
         )
-        return CNN(convolutions, affine(last, (h // side) * (w // side) * widths[-1], num_classes))
+        inputs = (h // side) * (w // side) * widths[-1]
+        return CNN(convolutions, lecun_affine(last, inputs, num_classes))
 
     return jax.jit(initial)
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from vrsgmcmc.models.linear import affine
 from vrsgmcmc.types import PRNGKey
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
@@ -27,8 +28,7 @@ class Affine(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
-        product = jnp.matmul(x, self.weight)
-        return product + jnp.broadcast_to(self.bias, product.shape)
+        return affine(x, self.weight, self.bias)
 
 
 class Convolution(eqx.Module):
@@ -41,8 +41,8 @@ class Convolution(eqx.Module):
         return convolve(x, self.kernel) + self.bias[None, None, None]
 
 
-def affine(key: PRNGKey, inputs: int, outputs: int) -> Affine:
-    """Weights N(0, 1 / inputs), biases 0: outputs of the size of the inputs."""
+def lecun_affine(key: PRNGKey, inputs: int, outputs: int) -> Affine:
+    """Weights N(0, 1 / inputs), biases 0: outputs of the size of the inputs (LeCun et al. 1998)."""
     weight = jax.random.normal(key, (inputs, outputs)) / inputs**0.5
     return Affine(weight, jnp.zeros(outputs))
 

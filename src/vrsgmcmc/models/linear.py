@@ -6,6 +6,9 @@
 The posterior is N(mean, C) with C^-1 = X^T X / variance + I / prior_variance and
 mean = C X^T y / variance. Data: a tuple (x [N, d], y [N]); parameters: w [d]. An intercept is a
 column of ones in x, and it is yours to add (`vrsgmcmc.datasets.with_intercept`).
+
+The models on rows of numbers take their check of the data from here, and those with several outputs
+their `affine`.
 """
 
 from __future__ import annotations
@@ -49,6 +52,14 @@ def exact(
     ridge = np.eye(x.shape[1]) / positive("prior_variance", prior_variance)
     precision = x.T @ x / variance + ridge
     return np.linalg.solve(precision, x.T @ y / variance), np.linalg.inv(precision)
+
+
+def affine(
+    x: Shaped[ArrayLike, "*rows d"], weight: Shaped[ArrayLike, "d k"], bias: Shaped[ArrayLike, " k"]
+) -> Shaped[Array, "*rows k"]:
+    """x W + b for one row x [d], or for each row of x [n, d]."""
+    product = jnp.matmul(x, weight)
+    return product + jnp.broadcast_to(bias, product.shape)
 
 
 @cache

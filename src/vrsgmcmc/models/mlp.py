@@ -5,13 +5,14 @@
     classifier: P(y_i = k) = softmax(f(x_i))_k,   y_i in {0, ..., K-1}
     regressor:  y_i ~ N(f(x_i)_0, variance),   K = 1
 
-Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b = 0: a start from the
-prior is much farther from the posterior. Data: a tuple (x [N, d], y [N]); parameters: a dict.
+Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b = 0: from the prior
+they take longer to predict well. Data: a tuple (x [N, d], y [N]); parameters: a dict.
 Permuting hidden units, or flipping their signs, changes nothing, so the posterior has many equal
 modes: look at predictions, not at single weights.
 
 The network of Chen et al. has 100 hidden units and activation="sigmoid": 79,510 parameters on MNIST,
-308,310 on CIFAR-10, with the pixels of an image in a row, as v / 255.
+308,310 on CIFAR-10, with the pixels of an image in a row. The experiments read them as v / 255 on MNIST
+and as (v / 255 - 1/2) / (1/4) on CIFAR-10.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
 from vrsgmcmc.arguments import one_of, whole
 from vrsgmcmc.models.gaussian import log_normal, normal_prior, positive
-from vrsgmcmc.models.linear import check_pair
+from vrsgmcmc.models.linear import affine, check_pair
 from vrsgmcmc.models.logistic import check_labels
 from vrsgmcmc.types import Params, Posterior, PRNGKey, Scalar
 
@@ -68,8 +69,8 @@ def outputs(
     params: PyTree, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
 ) -> Float[Array, "*rows k"]:
     """f(x) for one row x [d], or for each row of x [n, d]."""
-    hidden = ACTIVATIONS[activation](_affine(x, params["weight_1"], params["bias_1"]))
-    return _affine(hidden, params["weight_2"], params["bias_2"])
+    hidden = ACTIVATIONS[activation](affine(x, params["weight_1"], params["bias_1"]))
+    return affine(hidden, params["weight_2"], params["bias_2"])
 
 
 def predict(
@@ -77,11 +78,6 @@ def predict(
 ) -> Float[Array, "*rows k"]:
     """The K probabilities of a classifier."""
     return jax.nn.softmax(outputs(params, x, activation))
-
-
-def _affine(x: Any, weight: Any, bias: Any) -> Any:
-    product = jnp.matmul(x, weight)
-    return product + jnp.broadcast_to(bias, product.shape)
 
 
 @cache

@@ -43,7 +43,7 @@ from vrsgmcmc.arguments import one_of, whole
 from vrsgmcmc.models.cnn import check_outputs
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.images import check_images, crop_and_flip, each, pixels
-from vrsgmcmc.models.layers import Affine, affine, convolve, he_kernel
+from vrsgmcmc.models.layers import Affine, convolve, he_kernel, lecun_affine
 from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 CHANNEL_GROUPS = 8
@@ -243,7 +243,7 @@ def _initial(num_classes: int, channels: int, width: int, blocks: int) -> Callab
             he_kernel(first, channels, width),
             norm(width),
             tuple(map(block, keys, [width, *widths], widths)),
-            affine(last, widths[-1], num_classes),
+            lecun_affine(last, widths[-1], num_classes),
         )
 
     return jax.jit(initial)

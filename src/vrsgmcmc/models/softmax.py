@@ -18,15 +18,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
+from vrsgmcmc.arguments import whole
 from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.linear import check_pair
+from vrsgmcmc.models.linear import affine, check_pair
 from vrsgmcmc.models.logistic import check_labels
 from vrsgmcmc.types import Params, Posterior, Scalar
 
 
 def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:
     """The posterior of the weights and biases of `num_classes` classes."""
-    num_classes = _classes(num_classes)
+    num_classes = whole("softmax.posterior", "num_classes", num_classes, least=2)
     return Posterior(
         normal_prior(positive("prior_variance", prior_variance)),
         _loglik(num_classes),
@@ -36,18 +37,13 @@ def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posteri
 
 def initial(d: int, num_classes: int) -> dict[str, Float[Array, "..."]]:
     """A start at zero, where every class has probability 1/K, for x [N, d]."""
-    num_classes = _classes(num_classes)
+    num_classes = whole("softmax.initial", "num_classes", num_classes, least=2)
     return {"weight": jnp.zeros((d, num_classes)), "bias": jnp.zeros(num_classes)}
 
 
 def predict(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
     """The K probabilities for one row x [d], or for each row of x [n, d]."""
-    return jax.nn.softmax(_logits(params, x))
-
-
-def _logits(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
-    product = jnp.matmul(x, params["weight"])
-    return product + jnp.broadcast_to(params["bias"], product.shape)
+    return jax.nn.softmax(affine(x, params["weight"], params["bias"]))
 
 
 @cache
@@ -60,7 +56,7 @@ def _loglik(num_classes: int) -> Callable[[Params, Any], Scalar]:
                     f"softmax: {name} must have {num_classes} columns, one per class, got shape "
                     f"{params[name].shape}. Start from initial({x.shape[-1]}, {num_classes})."
                 )
-        return jax.nn.log_softmax(_logits(params, x))[y]
+        return jax.nn.log_softmax(affine(x, params["weight"], params["bias"]))[y]
 
     return loglik
 
@@ -76,12 +72,3 @@ def _check(num_classes: int) -> Callable[[Any], None]:
         check_labels("softmax", data[1], num_classes, repair)
 
     return check
-
-
-def _classes(num_classes: Any) -> int:
-    if isinstance(num_classes, bool) or not hasattr(num_classes, "__index__") or num_classes < 2:
-        raise ValueError(
-            f"num_classes must be an integer of at least 2, got {num_classes!r}. "
-            "Count the classes with len(numpy.unique(y))."
-        )
-    return int(num_classes)
