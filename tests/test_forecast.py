@@ -15,6 +15,7 @@ from vrsgmcmc.theory import forecast, gaussian_mean, linear_regression, local, s
 from vrsgmcmc.theory.exact import autocovariance
 from vrsgmcmc.theory.local import LARGEST, Local
 from vrsgmcmc.theory.noise import all_lags, one_step
+from vrsgmcmc.theory.predict import errors
 from vrsgmcmc.theory.response import response
 from vrsgmcmc.theory.schemes import scheme
 from vrsgmcmc.theory.spectrum import held, ordered
@@ -235,6 +236,51 @@ def test_an_anchor_of_all_data_is_that_of_svrg():
         assert one.variances[0] == pytest.approx(other.variances[0], rel=1e-12)
 
 
+def well_posed(scales, size=200, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(size, len(scales))) * scales
+    targets = features @ rng.normal(size=len(scales)) + rng.normal(size=size)
+    return linear_regression(features, targets)
+
+
+ONE = well_posed(np.ones(1), size=12, seed=5)
+
+
+@pytest.mark.parametrize("average", [1, 2, 5, 12])
+@pytest.mark.parametrize("period", [1, 4, 10])
+def test_an_anchor_that_is_a_mean_of_positions(period, average):
+    """Distance and noise from the covariances of all positions at once, written out."""
+    model, method = linear_model(ONE), vr.practical(8, period, average)
+    h = 0.3 / model.curvature[0]
+    filter = response(vr.sgld(), np.array([h]), model.curvature)
+    (anchor, _), distance = errors(
+        model, method, filter, filter.noise, 2, "without_replacement", "without_replacement"
+    )
+    times = np.arange(1 - average, period)
+    covariance = np.abs(times[:, None] - times)
+    covariance = (1 - 0.3) ** covariance * 2 * h / (1 - (1 - 0.3) ** 2)
+    mean = (times <= 0) / average
+    away = np.eye(len(times))[average - 1 :] - mean  # row j: x_{l+j} - x~
+    expected = np.mean(np.diagonal(away @ covariance @ away.T))
+    assert distance[0, 0] == pytest.approx(expected, rel=1e-9)
+    noise = model.covariance + model.spread * (mean @ covariance @ mean)
+    assert anchor.covariance[0] == pytest.approx(12 * 4 / 8 * noise, rel=1e-9)
+
+
+def test_means_of_positions_in_the_exact_law():
+    """With a new anchor at each step, where the phase has no part, nothing is approximated."""
+    model = linear_model(ONE)
+    h = 0.3 / model.curvature[0]
+    found, exact = [], []
+    for average in (1, 2, 5):
+        method = vr.practical(8, 1, average)
+        law = stationary(ONE, method, vr.sgld(), step_size=h, batch_size=2)
+        exact.append(law.covariance[0, 0] / model.variances[0] - 1)
+        found.append(forecast(model, method, vr.sgld(), [h], batch_size=2).inflation[0, 0])
+    assert found == pytest.approx(exact, rel=1e-6)
+    assert np.all(np.diff(exact) > 0.01)
+
+
 @pytest.mark.parametrize("order", ORDERS[:2])
 @pytest.mark.parametrize("name", ["sgld", "BAOAB", "UBU"])
 def test_saga_on_the_gaussian_model(name, order):
@@ -253,13 +299,6 @@ def test_saga_on_the_gaussian_model(name, order):
         tolerance = 0.15 if name == "UBU" else 0.04
         assert there - quiet == pytest.approx(exact - quiet, rel=tolerance)
         assert exact - quiet > 0
-
-
-def well_posed(scales, size=200, seed=0):
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(size, len(scales))) * scales
-    targets = features @ rng.normal(size=len(scales)) + rng.normal(size=size)
-    return linear_regression(features, targets)
 
 
 REGRESSIONS = {

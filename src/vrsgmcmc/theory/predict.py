@@ -4,7 +4,7 @@ Under the local Gaussian model (`local.py`) the chain is, direction by direction
 filter (`response.py`) driven by its injected noise and by the error of the gradient (`spectrum.py`):
 
     minibatch n        V = N (N-n)/n (S + C Sigma), in the order of the minibatches
-    practical          V = N (N-n1)/n1 (S + C Sigma), held for m steps,
+    practical          V = N (N-n1)/n1 (S + C Sigma~), held for m steps, Sigma~ that of the anchor,
                            and N (N-n2)/n2 C D, D the mean square distance to the anchor
     svrg               the second alone
     saga               V = N (N-n)/n (C + c h^2) D, D that to where a row was last seen; two rows were
@@ -152,7 +152,10 @@ def errors(
         return [Error(noise, independent)], distance
     period = estimator.every(size, count)
     first = decay if filter.ahead else np.ones_like(decay)  # x has moved when the gradient is taken
-    distance = _away(amplitude, np.sqrt(first) * (1 - decay**period) / (1 - decay) / period)
+    passed = np.sqrt(first) * geometric(period, decay) / period  # E mu^j, j steps since a refresh
+    back, meeting = _means(getattr(estimator, "average", 1), decay)
+    anchored = np.real(np.sum(amplitude * meeting, -1))  # Sigma~
+    distance = np.real(np.sum(amplitude * (1 - 2 * passed * back + meeting), -1))
     difference = Error(
         factor * _diagonal(distance @ C), lambda mu: ordered(order, size, count, mu, period)
     )
@@ -160,7 +163,7 @@ def errors(
         return [difference], distance
     old = scale(size, estimator.anchor_size, anchor_order)
     anchor = Error(
-        old * (local.covariance + _diagonal(here @ C)),
+        old * (local.covariance + _diagonal(anchored @ C)),
         lambda mu: held(anchor_order, size, estimator.anchor_size, period, mu),
     )
     return [anchor, difference], distance
@@ -193,6 +196,13 @@ def _temperature(integrator: Any) -> float:
 def _away(amplitude: Any, powers: Any) -> Any:
     """The mean square of x_{l+k} - x_l, 2 (c(0) - c(k)), with E mu^k given."""
     return 2 * np.real(np.sum(amplitude * (1 - powers), -1))
+
+
+def _means(count: int, mu: Any) -> tuple[Any, Any]:
+    """The means of mu^i and of mu^|i - j| over i, j < count: a mean of positions against the last of
+    them, and against itself."""
+    pairs = 1 + 2 * sum((1 - i / count) * mu**i for i in range(1, count))
+    return geometric(count, mu) / count, pairs / count
 
 
 def _diagonal(values: Any) -> Any:
