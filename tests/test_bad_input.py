@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
+from vrsgmcmc import steps
+from vrsgmcmc.fits import check_refreshed
+from vrsgmcmc.tree import full_like
 
 N, D = 24, 3
 _rng = np.random.default_rng(0)
@@ -263,6 +266,21 @@ REFUSED = {
         lambda: sample(step_size=lambda: 1e-3),
         (TypeError, ValueError),
         r"step_size.*schedule\(l\)",
+    ),
+    "step: 0 in float16": (
+        lambda: sample(step_size=1e-8, init=START.astype(np.float16)),
+        ValueError,
+        r"step_size: 1e-08 is 0 in float16.*smallest positive number is 6e-08.*Use float32 param",
+    ),
+    "step: of one chain 0 in float32": (
+        lambda: sample(step_size=[1e-3, 1e-60], init=START.astype(np.float32)),
+        ValueError,
+        r"step_size: 1e-60 is 0 in float32.*Use float64 param",
+    ),
+    "schedule: falls to 0 in float16": (
+        lambda: sample(step_size=lambda l: 1e-3 * 0.1**l, init=START.astype(np.float16)),
+        ValueError,
+        r"step_size: 1e-08 is 0 in float16.*may also be exactly 0",
     ),
     # integrators
     "temperature: negative": (lambda: vr.sgld(-1.0), ValueError, r"temperature=-1\.0.*0 or more"),
@@ -555,7 +573,7 @@ def test_a_start_without_a_finite_density_is_refused(name):
 
 @dataclass
 class Finished:
-    """A state to continue from, as a run of two chains leaves it."""
+    """A state to continue from, as a run of two chains has it before its first refresh."""
 
     estimator: object
     integrator: object = vr.sgld()
@@ -592,6 +610,16 @@ CONTINUED = {
         lambda: sample(init=Finished(vr.saga()).state, estimator=vr.saga(), data=(X[:-4], Y[:-4])),
         r"24.*20",
     ),
+    "saga without its table": (
+        lambda: sample(init=Finished(vr.saga()).state, estimator=vr.saga()),
+        r"saga\(\) cannot continue: it was never refreshed.*kernel\.refresh\(.*or start from its pos",
+    ),
+    "control_variate without its sum": (
+        lambda: sample(
+            init=Finished(vr.control_variate(START)).state, estimator=vr.control_variate(START)
+        ),
+        r"control_variate\(\) cannot continue: it was never refreshed.*kernel\.refresh\(",
+    ),
     "parameters of another shape": (
         lambda: sample(init=Finished(vr.minibatch()).state, data=(X[:, :2], Y)),
         r"loglik\(params, datum\) failed.*parameters of shapes \(3,\)",
@@ -623,3 +651,10 @@ def test_what_is_near_a_mistake_is_fine():
     vr.splitting("BAOA", np.float32(1.0))
     vr.practical(np.int64(9), period=1)
     vr.observable(only_three, every=np.int32(2))
+    unknown = Finished(vr.saga()).state
+    check_refreshed(unknown._replace(memory=full_like(unknown.memory, 0.0)), vr.saga())
+    check_refreshed(unknown._replace(step=jnp.array([0, 3])), vr.saga())  # one chain has diverged
+    check_refreshed(unknown, vr.minibatch())
+    fallen = steps.in_kind(np.array([1e-3, 1e-7, 0.0]), np.float16)  # a schedule that ends at 0
+    assert fallen.dtype == np.float16
+    assert (fallen > 0).tolist() == [True, True, False]

@@ -250,6 +250,43 @@ def test_a_kernel_of_wrong_parts(change, error, message):
         vr.kernel(**(KERNEL | change))
 
 
+def test_a_kernel_of_full_takes_any_batch_size():
+    assert vr.kernel(PLAIN, vr.full(), vr.sgld(), size=SIZE, batch_size=10).batch_size == SIZE
+
+
+KEYS = {
+    "init": lambda kernel, key, state: kernel.init(key, START),
+    "refresh": lambda kernel, key, state: kernel.refresh(key, state, take(DATA, jnp.arange(SIZE))),
+    "accumulate": lambda kernel, key, state: kernel.accumulate(
+        key, state, take(DATA, jnp.arange(COUNT))
+    ),
+    "renew": lambda kernel, key, state: kernel.renew(
+        key, state, kernel.estimator.blank(state.memory)
+    ),
+    "step": lambda kernel, key, state: kernel.step(key, state, take(DATA, jnp.arange(COUNT)), 0.1),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_an_old_key_is_refused_with_the_repair(name):
+    """Compiled, vmapped or neither; a seed is a key, and one key is not several."""
+    kernel = vr.kernel(PLAIN, vr.svrg(), Euler(), size=SIZE)
+    state = kernel.init(jax.random.key(START_KEY), START)
+    old, call = jax.random.PRNGKey(LOCK), KEYS[name]
+    message = r"old-style uint32 key.*jax\.random\.key\(seed\).*jax\.random\.wrap_key_data\(key\)"
+    for function, key in (
+        (call, old),
+        (jax.jit(call, static_argnums=0), old),
+        (jax.vmap(call, in_axes=(None, 0, None)), jnp.stack([old, old])),
+    ):
+        with pytest.raises(TypeError, match=message):
+            function(kernel, key, state)
+    with pytest.raises(ValueError, match=r"one key.*shape \(2,\).*vmapped over keys"):
+        call(kernel, jax.random.split(jax.random.key(LOCK)), state)
+    repaired, seeded = (call(kernel, key, state) for key in (jax.random.wrap_key_data(old), LOCK))
+    jax.tree.map(np.testing.assert_array_equal, repaired, seeded)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -443,6 +443,38 @@ def test_ito_checks_the_shape_of_its_drift():
         step(integrator, jax.random.key(0), start(integrator, jax.random.key(0), START), 0.1)
 
 
+MATRIX = jnp.arange(64.0).reshape(8, 8)
+DIFFUSIONS = {
+    "a matrix": (lambda x: MATRIX, "(8, 8)"),
+    "a longer diagonal": (lambda x: jnp.ones(9), "(9,)"),
+    "a function of fewer": (lambda x: lambda z: z[:3], "(3,)"),
+    "a function of another tree": (lambda x: lambda z: {"z": z}, "{'z': (8,)}"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFUSIONS)
+def test_ito_checks_the_shape_of_its_diffusion(name):
+    diffusion, got = DIFFUSIONS[name]
+    integrator = vr.ito(lambda x, gradient: gradient(x), diffusion)
+    message = (
+        f"ito: diffusion(x) must give noise like x, of shapes (8,); got {got}. Return a number, a "
+        "pytree like x (a diagonal), or for a matrix G the function lambda z: G @ z."
+    )
+    with refused(message), jax.numpy_rank_promotion("allow"):
+        step(integrator, jax.random.key(0), start(integrator, jax.random.key(0), START), 0.1)
+
+
+def test_ito_takes_a_matrix_as_a_function():
+    """With G diagonal, the same path as with its diagonal."""
+    diagonal = 0.1 * jnp.arange(8.0)
+    moved = []
+    for diffusion in (lambda x: diagonal, lambda x: lambda z: jnp.diag(diagonal) @ z):
+        integrator = vr.ito(lambda x, gradient: gradient(x), diffusion)
+        state = start(integrator, jax.random.key(0), START)
+        moved.append(step(integrator, jax.random.key(1), state, 0.1).position)
+    np.testing.assert_allclose(*moved, rtol=1e-12)
+
+
 # ---------------------------------------------------------------- words
 
 

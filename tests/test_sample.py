@@ -792,6 +792,13 @@ def test_too_many_draws_are_refused_with_the_bytes(monkeypatch):
         PRACTICAL.run(num_steps=20_000)
 
 
+def test_full_takes_all_data_whatever_the_batch_size():
+    few = (X[:5], Y[:5])
+    one, other = (Method(vr.full()).run(data=few, batch_size=size) for size in (5, 10))
+    assert_same_run(one, other)
+    assert other.evaluations == CHAINS * STEPS * 5
+
+
 def test_control_variate_finds_the_mode():
     w, precision = np.zeros(D), np.eye(D)
     for _ in range(50):

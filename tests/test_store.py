@@ -25,7 +25,7 @@ import xarray
 import zarr
 
 import vrsgmcmc as vr
-from vrsgmcmc import door, driver, store
+from vrsgmcmc import door, driver, search, store
 from vrsgmcmc.pace import Pace
 from vrsgmcmc.store import commits, draws, environment, files, writing
 from vrsgmcmc.store.draws import Layout
@@ -672,6 +672,35 @@ def test_a_signal_returns_what_is_committed(tmp_path, monkeypatch, small, number
     np.testing.assert_array_equal(result.draws, whole_run().draws[:, : result.num_steps])
     assert store.open(tmp_path).status == f"interrupted at step {result.num_steps} of {STEPS}"
     assert_same_run(run(tmp_path), whole_run())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("estimator", [vr.saga(), vr.control_variate()], ids=["pass", "search"])
+def test_a_signal_before_the_first_step(tmp_path, monkeypatch, estimator, number):
+    """In the one pass over the data that saga begins with, or in the search for a centre."""
+    before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+    calls, climb, iterations = [], search._climb, []
+
+    def init(key):
+        calls.append(1)
+        if len(calls) == 2:  # the first call is that of the look at its shapes
+            signal.raise_signal(number)
+        return 0.1 * jax.random.normal(key, (D,))
+
+    def counted(*arguments):
+        iterations.append(1)
+        return climb(*arguments)
+
+    monkeypatch.setattr(search, "_climb", counted)
+    options = {"init": init, "estimator": estimator}
+    with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit) as caught:
+        run(tmp_path, **options)
+    assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == before
+    assert str(caught.value) == (
+        "143" if number == signal.SIGTERM else "interrupted before the first step"
+    )
+    assert len(iterations) == (estimator.name == "control_variate")
+    assert_same_run(run(tmp_path, **options), run(**options))
 
 
 # --- the writer alone: faults and damage ---------------------------------------------------------

@@ -18,34 +18,10 @@ from vrsgmcmc.posterior import prior_gradient, row_gradients, row_likelihoods
 from vrsgmcmc.tree import named_leaves
 from vrsgmcmc.types import Batch, Data, Params, Posterior, PRNGKey
 
-ROWS_TRIED = 64  # data on which the start is tried
+ROWS_TRIED = 64  # data on which the start is tried; all of them would be a pass that no step needs
 ROWS_AT_ONCE = 2**24  # numbers looked at together in the one pass over the data
 
 _looked_at: dict[int, weakref.ref] = {}
-
-
-def as_key(key: Any) -> PRNGKey:
-    """A typed key from a typed key or a seed."""
-    if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        try:
-            return jax.random.key(int(key))
-        except OverflowError:
-            raise ValueError(
-                f"key={key}: a seed must fit in 64 bits. Take a smaller one."
-            ) from None
-    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        if key.shape:
-            raise ValueError(
-                f"key must be one key, got an array of keys of shape {key.shape}. Pass one of them; "
-                "chains get keys of their own."
-            )
-        return key
-    if getattr(key, "dtype", None) == np.uint32:
-        raise TypeError(
-            "key is an old-style uint32 key. Make it with jax.random.key(seed), or wrap it: "
-            "jax.random.wrap_key_data(key)."
-        )
-    raise TypeError(f"key must be jax.random.key(seed) or a whole number, got {key!r}.")
 
 
 def as_data(data: Any) -> tuple[Data, int]:
@@ -187,7 +163,7 @@ def _shapes(tree: Any) -> Any:
 
 
 def check_starts(posterior: Posterior, starts: Params, data: Data, told: bool) -> None:
-    """The log-densities and their gradients are finite where the chains start.
+    """The log-densities and their gradients are finite where the chains start, on the first rows.
 
     `told`: the chains start at different places, so a message tells which one it is about.
     """

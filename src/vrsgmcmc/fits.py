@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from vrsgmcmc import door, tree
-from vrsgmcmc.types import Estimator, Integrator, Params, State
+from vrsgmcmc.types import Anchored, Estimator, Integrator, Params, State
 
 
 def check_chains(state: State, num_chains: int) -> None:
@@ -44,6 +44,18 @@ def check_continuation(
                 f"init is a state that {owner.name}() cannot continue: its {name} has shapes "
                 f"{shapes[0]}, but these data and parameters need {shapes[1]}."
             )
+
+
+def check_refreshed(state: State, estimator: Estimator) -> None:
+    """The only refresh of an estimator that has just one is behind a state: none will follow."""
+    if int(state.step.max()) > 0 or not isinstance(estimator, Anchored):
+        return
+    if not tree.all_finite(state.memory):
+        raise ValueError(
+            f"init is a state that {estimator.name}() cannot continue: it was never refreshed, and its "
+            "memory holds NaN. Call kernel.refresh(key, state, Batch(arange(N), data)) for each chain "
+            "first, or start from its position instead."
+        )
 
 
 def check_center(center: Any, params: Params) -> None:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from vrsgmcmc.arguments import positive, whole
-from vrsgmcmc.noise import common, fold
+from vrsgmcmc.noise import as_key, common, fold
 from vrsgmcmc.posterior import cut, part_size, split_part
 from vrsgmcmc.tree import cast, square_norm
 from vrsgmcmc.types import (
@@ -54,6 +54,7 @@ class Kernel:
 
     def init(self, key: PRNGKey, params: Params) -> State:
         """The start. Memory is NaN until the first refresh, so a forgotten one cannot be missed."""
+        key = as_key(key)
         params = jax.tree.map(jnp.asarray, params)
         return State(
             position=params,
@@ -74,6 +75,7 @@ class Kernel:
 
     def accumulate(self, key: PRNGKey, state: State, part: Batch) -> Any:
         """The contribution of some of the anchor's data to a refresh. Contributions add."""
+        key = as_key(key)
         if not isinstance(self.estimator, Anchored):
             return ()
         parts, rows = cut(part.index.shape[0], part_size(self.posterior, state.position, part))
@@ -96,6 +98,7 @@ class Kernel:
 
     def renew(self, key: PRNGKey, state: State, partial: Any) -> State:
         """Finish a refresh with the sum of all contributions, under the key they were made with."""
+        key = as_key(key)
         if not isinstance(self.estimator, Anchored):
             return state
         memory = self.estimator.renew(partial, state.memory, state.position, common(key), self.size)
@@ -107,6 +110,7 @@ class Kernel:
         """x_l -> x_{l+1}, with one call of the estimator wherever the integrator wants it."""
         if batch.index.shape[0] == 0:
             raise ValueError("step: the batch is empty; it must hold at least one datum.")
+        key = as_key(key)
         calls = []
 
         def gradient(point: Params) -> Params:
@@ -160,7 +164,8 @@ def kernel(
     """
     check_pair(posterior, estimator, integrator)
     size = whole("kernel", "size", size)
-    batch_size = batch_size if batch_size is None else whole("kernel", "batch_size", batch_size)
+    if batch_size is not None:
+        batch_size = used_batch_size(estimator, size, whole("kernel", "batch_size", batch_size))
     check_sizes("kernel", estimator, size, batch_size)
     clip = clip if clip is None else positive("kernel", "clip", clip)
     return Kernel(posterior, estimator, integrator, size, batch_size, clip)
@@ -192,6 +197,11 @@ def check_pair(posterior: object, estimator: object, integrator: object) -> None
             "over one augmentation of each datum, and would not fit the next. Use practical() or "
             "svrg(), which keep the augmentation until their next refresh."
         )
+
+
+def used_batch_size(estimator: Estimator, size: int, batch_size: int) -> int:
+    """`full` takes all data, so no batch size, and least of all a default, is too large for it."""
+    return min(batch_size, size) if estimator.name == "full" else batch_size
 
 
 def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int | None) -> None:

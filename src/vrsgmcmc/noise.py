@@ -82,6 +82,30 @@ def words(key: Key[Array, "..."]) -> tuple[Word, Word]:
     return k0, k1
 
 
+def as_key(key: Any) -> PRNGKey:
+    """A typed key from a typed key or a seed."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        try:
+            return jax.random.key(int(key))
+        except OverflowError:
+            raise ValueError(
+                f"key={key}: a seed must fit in 64 bits. Take a smaller one."
+            ) from None
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if key.shape:
+            raise ValueError(
+                f"key must be one key, got an array of keys of shape {key.shape}. Pass one of them; "
+                "chains get keys of their own, and a kernel is vmapped over keys."
+            )
+        return key
+    if getattr(key, "dtype", None) == np.uint32:
+        raise TypeError(
+            "key is an old-style uint32 key. Make it with jax.random.key(seed), or wrap it: "
+            "jax.random.wrap_key_data(key)."
+        )
+    raise TypeError(f"key must be jax.random.key(seed) or a whole number, got {key!r}.")
+
+
 def common(key: PRNGKey) -> PRNGKey:
     """The key itself if it is a threefry key, else one made of its `words`."""
     return jax.random.wrap_key_data(jnp.stack(words(key), -1), impl="threefry2x32")

@@ -14,10 +14,16 @@ import numpy as np
 from vrsgmcmc import chain, door, folds, steps, tree
 from vrsgmcmc.arguments import one_of, positive, whole
 from vrsgmcmc.chain import LONGEST_CHUNK, Program, Roots, Setting, run
-from vrsgmcmc.fits import check_center, check_chains, check_continuation, check_room
+from vrsgmcmc.fits import (
+    check_center,
+    check_chains,
+    check_continuation,
+    check_refreshed,
+    check_room,
+)
 from vrsgmcmc.folds import Observable, Watch
-from vrsgmcmc.kernels import check_pair, check_sizes
-from vrsgmcmc.noise import fold
+from vrsgmcmc.kernels import check_pair, check_sizes, used_batch_size
+from vrsgmcmc.noise import as_key, fold
 from vrsgmcmc.order import ORDERS
 from vrsgmcmc.posterior import cut, part_size
 from vrsgmcmc.search import find_mode
@@ -106,7 +112,7 @@ def prepare(
     held: bool = True,
 ) -> Job:
     """Look at every argument. `held`: draws are kept in memory, and so they must fit."""
-    key = door.as_key(key)
+    key = as_key(key)
     check_pair(posterior, estimator, integrator)
     num_steps, num_chains, thin = (
         whole("sample", name, value)
@@ -143,16 +149,21 @@ def prepare(
     step_sizes, schedule = steps.resolve(step_size, first, num_steps, num_chains)
 
     data, size = door.as_data(data)
+    batch_size = used_batch_size(estimator, size, batch_size)
     check_sizes("sample", estimator, size, batch_size)
+    period = estimator.every(size, batch_size)
     batched = chain_method == "vmap"
     if fresh:
         init, some = start_like(key, init, num_chains, batched)
     else:
         some = jax.tree.map(lambda leaf: leaf[0], init.position)
     kind = jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(some)))
+    step_sizes, schedule = (steps.in_kind(values, kind) for values in (step_sizes, schedule))
     door.check_model(posterior, some, data)
     if not fresh:
         check_continuation(init, estimator, integrator, size)
+        if period is None:
+            check_refreshed(init, estimator)
     if estimator.name == "control_variate" and estimator.center is not None:  # type: ignore
         check_center(estimator.center, some)  # type: ignore[attr-defined]
     draws = (num_steps - burn_in) // thin if keep == "draws" and held else 0
@@ -160,7 +171,6 @@ def prepare(
     names, watches, watched = watch(observables, num_steps - burn_in, some)
     seeks = fresh and estimator.name == "control_variate" and estimator.center is None  # type: ignore
 
-    period = estimator.every(size, batch_size)
     anchor = estimator.anchor(size)
     parts, part = cut(anchor, part_size(posterior, some, Batch(jnp.arange(size), data)))
     slots = 0
@@ -209,8 +219,8 @@ def prepare(
         shapes=jax.tree.map(as_shape, some),
         fresh=fresh,
         seeks=seeks,
-        step_sizes=step_sizes.astype(kind),
-        schedule=schedule.astype(kind),
+        step_sizes=step_sizes,
+        schedule=schedule,
         names=names,
         first=first,
         num_steps=num_steps,
@@ -228,8 +238,11 @@ def chain_roots(key: PRNGKey, num_chains: int) -> Roots:
     return jax.tree.map(jax.random.key_data, roots)
 
 
-def start(job: Job, roots: Roots) -> tuple[Job, State]:
-    """Where the chains start, looked at; and the job with its centre, where one is searched."""
+def start(job: Job, roots: Roots, look: Callable[[], None]) -> tuple[Job, State]:
+    """Where the chains start, looked at; and the job with its centre, where one is searched.
+
+    `look` is called while it is searched, and may end that by raising.
+    """
     if not job.fresh:
         return job, job.init
     posterior, data = job.program.posterior, job.setting.data
@@ -237,7 +250,7 @@ def start(job: Job, roots: Roots) -> tuple[Job, State]:
     door.check_starts(posterior, starts, data, told=is_function(job.init))
     if job.seeks:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
-        center, searched = find_mode(posterior, data, some)
+        center, searched = find_mode(posterior, data, some, look)
         job = replace(job, setting=with_center(job.setting, center), searched=searched)
     arguments = (roots.dynamics, starts)
     return job, run(start_state, job.program, True, job.setting, arguments)

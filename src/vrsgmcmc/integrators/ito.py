@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vrsgmcmc.noise import normal_like
 from vrsgmcmc.tree import cast
@@ -78,10 +79,30 @@ class Ito:
 def _spread(diffusion: Any, z: Any) -> Any:
     """G(x) z, for G a function, a pytree like x (a diagonal), or a number."""
     if callable(diffusion):
-        return diffusion(z)
-    if jax.tree.structure(diffusion) == jax.tree.structure(z):
-        return jax.tree.map(lambda g, z: g * z, diffusion, z)
-    return jax.tree.map(lambda z: diffusion * z, z)
+        spread = diffusion(z)
+        _check_shapes(jax.tree.map(jnp.shape, spread), z)
+        return spread
+    if jax.tree.structure(diffusion) != jax.tree.structure(z):
+        diffusion = jax.tree.map(lambda _: diffusion, z)
+    _check_shapes(jax.tree.map(_product_shape, diffusion, z), z)
+    return jax.tree.map(lambda g, z: g * z, diffusion, z)
+
+
+def _product_shape(g: Any, z: Any) -> tuple[int, ...]:
+    """The shape of g z; that of g where they do not fit at all."""
+    try:
+        return np.broadcast_shapes(jnp.shape(g), jnp.shape(z))
+    except ValueError:
+        return jnp.shape(g)
+
+
+def _check_shapes(got: Any, z: Any) -> None:
+    """A diagonal that is a matrix would broadcast, and change the shape of the parameters."""
+    if got != (like := jax.tree.map(jnp.shape, z)):
+        raise ValueError(
+            f"ito: diffusion(x) must give noise like x, of shapes {like}; got {got}. Return a number, "
+            "a pytree like x (a diagonal), or for a matrix G the function lambda z: G @ z."
+        )
 
 
 def ito(drift: Callable, diffusion: Callable, auxiliary: Callable | None = None) -> Ito:
