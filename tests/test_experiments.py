@@ -14,6 +14,7 @@ from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, describe, follow, stops, usual_pace
 from vrsgmcmc.experiments.memory import FOLDER, Memory
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.record import facts
 from vrsgmcmc.experiments.statements import ANCHORED
 
 DATA = np.random.default_rng(0).normal(size=20)
@@ -55,6 +56,13 @@ def test_segments_make_one_run(unbroken):
     np.testing.assert_allclose(unbroken.known("square", 0), values[:, :4].mean(1), rtol=1e-12)
     assert np.all(np.diff(unbroken.seconds) > 0)
     assert not unbroken.diverged.any()
+
+
+def test_a_record_tells_how_it_was_compiled(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_prefer_vector_width=512")
+    assert facts("a command")["xla_flags"] == "--xla_cpu_prefer_vector_width=512"
+    monkeypatch.delenv("XLA_FLAGS")
+    assert "xla_flags" not in facts("a command")
 
 
 def test_a_pace_is_that_of_most_steps():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vrsgmcmc.experiments import Settings
+from vrsgmcmc.store.environment import xla_flags
 from vrsgmcmc.store.files import Folder, as_json
 
 RECORD = "run.json"  # every folder of results has one
@@ -72,6 +73,7 @@ def facts(command: str) -> dict[str, Any]:
         "command": command,
         "versions": {name: version(name) for name in packages},
         **({} if (known := commit()) is None else {"commit": known}),
+        **({"xla_flags": flags} if (flags := xla_flags()) else {}),
         "python": platform.python_version(),
         "machine": platform.platform(),
         "device": jax.devices()[0].device_kind,

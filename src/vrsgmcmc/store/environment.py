@@ -37,10 +37,14 @@ def describe(seed: Any, data: str) -> dict[str, Any]:
         "seed": seed,
         "versions": {name: version(name) for name in PACKAGES}
         | {"python": platform.python_version()},
-        "xla_flags": os.environ.get("XLA_FLAGS", "").replace(str(Path.home()), "~"),
+        "xla_flags": xla_flags(),
         "cpu": cpu_model(),
         "system": f"{platform.system()} {platform.machine()}",
     }
+
+
+def xla_flags() -> str:
+    return os.environ.get("XLA_FLAGS", "").replace(str(Path.home()), "~")
 
 
 def cpu_model() -> str:
