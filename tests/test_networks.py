@@ -10,7 +10,7 @@ from scipy.special import expit, log_softmax
 
 from vrsgmcmc.models import cnn, lstm, mlp, resnet
 from vrsgmcmc.models.images import crop_and_flip, pixels
-from vrsgmcmc.models.layers import convolve
+from vrsgmcmc.models.layers import FEW, convolve
 
 
 def normal(*shape, seed=0):
@@ -72,10 +72,11 @@ def test_the_number_of_parameters(initial, formula, count):
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("side", [(6, 4), (5, 7)])
-def test_a_convolution_and_its_gradients(stride, side):
-    x, kernel = normal(2, *side, 3), normal(3, 3, 3, 2, seed=1)
+@pytest.mark.parametrize("channels", [(3, 2), (FEW, FEW), (2, FEW + 1), (FEW + 1, 2)])
+def test_a_convolution_and_its_gradients(stride, side, channels):
+    x, kernel = normal(2, *side, channels[0]), normal(3, 3, *channels, seed=1)
     np.testing.assert_allclose(
-        convolve(x, kernel, stride), convolved(x, kernel, stride), rtol=1e-12
+        convolve(x, kernel, stride), convolved(x, kernel, stride), rtol=1e-12, atol=1e-12
     )
 
     def plain(x, kernel):
