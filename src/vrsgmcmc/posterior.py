@@ -9,6 +9,7 @@ a million terms lose no digits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,7 +21,8 @@ from vrsgmcmc.tree import Sum, add, empty_sum, nbytes
 from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
 
 PART_BYTES = 3 * 2**23  # intermediate values of one part: beyond the caches XLA:CPU gets slower
-PART_PARAMS = 7  # and they are at least so many times the parameters: a part adds to all of those
+PART_PARAMS = 7  # but they are at least so many times the parameters, all of which a part adds to,
+PART_OPERATION = 2**17  # and so many bytes for each operation, so that it is worth starting
 LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
 
 
@@ -141,21 +143,21 @@ def _part_size(posterior: Posterior, structure: Any, leaves: tuple) -> int:
 
     key = jax.eval_shape(lambda: jax.random.key(0))
     traced = jax.make_jaxpr(one)(params, item, key)
-    most = max(PART_BYTES, PART_PARAMS * nbytes(params))
-    return max(1, min(LARGEST_PART, most // max(1, _intermediate_bytes(traced.jaxpr))))
+    equations = list(_equations(traced.jaxpr))
+    values = [variable.aval for equation in equations for variable in equation.outvars]
+    each = sum(v.size * v.dtype.itemsize for v in values if hasattr(v, "size"))
+    most = max(PART_BYTES, PART_PARAMS * nbytes(params), PART_OPERATION * len(equations))
+    return max(1, min(LARGEST_PART, most // max(1, each)))
 
 
-def _intermediate_bytes(jaxpr: Any) -> int:
-    """Bytes of every value the program computes, inner programs included."""
-    values = [variable.aval for equation in jaxpr.eqns for variable in equation.outvars]
-    inner = [
-        getattr(value, "jaxpr", value)
-        for equation in jaxpr.eqns
-        for value in equation.params.values()
-        if hasattr(getattr(value, "jaxpr", value), "eqns")
-    ]
-    numbers = [v.size * v.dtype.itemsize for v in values if hasattr(v, "size")]
-    return sum(numbers) + sum(_intermediate_bytes(program) for program in inner)
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """What a program computes, inner programs included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from _equations(inner)
 
 
 class GradientSum(NamedTuple):
