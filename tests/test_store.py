@@ -674,6 +674,11 @@ def test_a_signal_returns_what_is_committed(tmp_path, monkeypatch, small, number
     assert_same_run(run(tmp_path), whole_run())
 
 
+def test_commits_take_a_hundredth_of_a_run_and_come_at_least_every_five_minutes():
+    pauses = [writing.pause_after(seconds) for seconds in (0, 0.01, 2, 600)]
+    assert pauses == [10, 10, 200, 300]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("estimator", [vr.saga(), vr.control_variate()], ids=["pass", "search"])
 def test_a_signal_before_the_first_step(tmp_path, monkeypatch, estimator, number):

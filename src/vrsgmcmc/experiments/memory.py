@@ -16,10 +16,9 @@ import numpy as np
 
 from vrsgmcmc.store import trees
 from vrsgmcmc.store.files import Folder, RunError
+from vrsgmcmc.store.writing import pause_after
 
 FOLDER = "unfinished"
-SECONDS_BETWEEN_SAVES = 10.0
-LEAST_RATIO = 50  # of the time to the next save and the time that one takes
 
 
 class Memory:
@@ -27,7 +26,7 @@ class Memory:
 
     def __init__(self, folder: Path | None):
         self.path = None if folder is None else folder / FOLDER
-        self.last, self.pause = time.monotonic(), SECONDS_BETWEEN_SAVES
+        self.last, self.pause = time.monotonic(), pause_after(0)
 
     @property
     def due(self) -> bool:
@@ -57,7 +56,7 @@ class Memory:
         digest = hashlib.sha256(content).digest()
         Folder(self.path).replace(name_of(description), digest + content)
         self.last = time.monotonic()
-        self.pause = max(SECONDS_BETWEEN_SAVES, LEAST_RATIO * (self.last - began))
+        self.pause = pause_after(self.last - began)
 
     def forget(self) -> None:
         """The experiment is over and its results are written."""

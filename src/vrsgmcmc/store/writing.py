@@ -25,6 +25,7 @@ from vrsgmcmc.store.reading import Run, newest
 LOCK = "run.lock"
 SECONDS_BETWEEN_COMMITS = 10.0
 LEAST_RATIO = 100  # of the time to the next commit and the time a commit takes: 1 % of a run
+LONGEST_PAUSE = 300.0  # seconds, also after a commit in which the machine slept
 
 logger = logging.getLogger("vrsgmcmc")
 
@@ -315,4 +316,9 @@ class Writer:
                 os.unlink(self.path / commits.state_name(old))
         self.bytes, self.number, self.standing = content, number, number
         self.last = time.monotonic()
-        self.pause = max(SECONDS_BETWEEN_COMMITS, LEAST_RATIO * (self.last - clock))
+        self.pause = pause_after(self.last - clock)
+
+
+def pause_after(seconds: float) -> float:
+    """How long to wait with the next commit after one that took so many seconds."""
+    return min(max(SECONDS_BETWEEN_COMMITS, LEAST_RATIO * seconds), LONGEST_PAUSE)
