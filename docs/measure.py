@@ -6,8 +6,9 @@
     saga        docs/choosing.md: what the order does to SAGA
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
+    ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
 
-Those between the first and the last sample the Pima regression or the network, for some minutes each.
+Those between the first and the last two sample the Pima regression or the network, for some minutes.
 """
 
 import csv
@@ -270,14 +271,56 @@ def mnist():
     show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
 
 
+def curves():
+    """Experiment -> the rows of its curves."""
+    paths = {name: RESULTS / name / "curves.csv" for name in EXPERIMENTS}
+    tables = {name: path.read_text() for name, path in paths.items() if path.exists()}
+    return {name: list(csv.DictReader(text.splitlines())) for name, text in tables.items()}
+
+
 def claims():
-    paths = {name: RESULTS / name / "run.json" for name in EXPERIMENTS}
-    records = {name: json.loads(p.read_text()) for name, p in paths.items() if p.exists()}
+    found = curves()
+    records = {name: json.loads((RESULTS / name / "run.json").read_text()) for name in found}
     rows = [[name, *claim.values()] for name, each in records.items() for claim in each["claims"]]
-    tables = {name: (RESULTS / name / "curves.csv").read_text() for name in records}
-    curves = {name: list(csv.DictReader(text.splitlines())) for name, text in tables.items()}
-    rows += [["all", *claim] for claim in wider_gap(curves)]
+    rows += [["all", *claim] for claim in wider_gap(found)]
     show(["experiment", "the paper says", "found", "evidence"], rows)
+
+
+def ends():
+    rows = []
+    for name, found in curves().items():
+        if "test_sample_nll" not in found[0]:
+            continue
+        measure = "test_error" if "test_error" in found[0] else "test_perplexity"
+        chains = {(each.get("norm", ""), each["method"], each["seed"]): each for each in found}
+        methods = dict.fromkeys(chain[:2] for chain in chains)
+        for norm, method in methods:
+            last = [each for chain, each in chains.items() if chain[:2] == (norm, method)]
+            (passes, pace, score, loss), (*_, error) = average(
+                [float(each["data_passes"]) for each in last],
+                [float(each["seconds"]) / float(each["data_passes"]) for each in last],
+                [float(each[measure]) for each in last],
+                [float(each["test_nll"]) for each in last],
+            )
+            rows.append(
+                [
+                    f"{name}, {norm}" if norm else name,
+                    method,
+                    f"{float(last[0]['step']):g}",
+                    f"{passes:.3g}",
+                    f"{score:.2%}" if measure == "test_error" else f"{score:.1f}",
+                    f"{loss:.4f}" + (f" ± {error:.4f}" if len(last) > 1 else ""),
+                    f"{pace:.3g}",
+                ]
+            )
+    names = ["h N", "data passes", "test error or perplexity", "test NLL", "s per pass"]
+    show(["experiment", "method", *names], rows)
+
+
+def average(*columns):
+    """Means over seeds, and their standard errors."""
+    values = np.array(columns)
+    return values.mean(1), values.std(1) / max(1, values.shape[1] - 1) ** 0.5
 
 
 PARTS = {
@@ -287,6 +330,7 @@ PARTS = {
     "saga": saga,
     "mnist": mnist,
     "claims": claims,
+    "ends": ends,
 }
 
 if __name__ == "__main__":

@@ -162,9 +162,10 @@ def test_the_exact_numbers_of_the_pages_are_those_of_the_script(capsys):
         assert step in page
 
 
-def test_the_statements_of_experiments_are_answered_by_the_results(capsys):
+@pytest.mark.parametrize("table", ["claims", "ends"])
+def test_the_tables_of_experiments_are_those_of_the_results(table, capsys):
     measure = script("measure")
-    measure.claims()
+    measure.PARTS[table]()
     printed = capsys.readouterr().out.strip()
     assert printed.count("\n") > 3
     assert printed in (ROOT / "docs" / "experiments.md").read_text()
