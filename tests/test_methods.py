@@ -6,6 +6,7 @@ import pytest
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import pima
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
+from vrsgmcmc.experiments.statements import PAPER, SHUFFLED
 
 
 @pytest.mark.parametrize("name", pima.METHODS)
@@ -18,8 +19,8 @@ def test_a_method_takes_as_many_steps_as_it_can_pay(name, passes):
 
 def test_sgld_at_equal_cost_costs_what_the_paper_s_method_does():
     cost = {name: method.cost(460, 46_000) for name, method in pima.METHODS.items()}
-    assert cost["SGLD, n = 30"] == cost[pima.PAPER] == cost[pima.SHUFFLED]
-    assert pima.METHODS[pima.PAPER].paper_cost(460, 46_000) == 46_000 * (100 / 10 + 10)
+    assert cost["SGLD, n = 30"] == cost[PAPER] == cost[SHUFFLED]
+    assert pima.METHODS[PAPER].paper_cost(460, 46_000) == 46_000 * (100 / 10 + 10)
 
 
 def test_the_cost_is_the_one_that_sample_counts():
