@@ -95,6 +95,14 @@ def test_a_convolution_and_its_gradients(stride, side, channels):
     for found, wanted in zip(*gradients(x, kernel, slope), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
 
+    @jax.jit
+    def curvatures(kernel, along):  # as the audit takes them: forward over reverse
+        both = [lambda k: convolve(x, k, stride), lambda k: plain(x, k)]
+        gradients = [jax.grad(lambda k, f=f: jnp.sum(jnp.tanh(f(k)))) for f in both]
+        return [jax.jvp(gradient, (kernel,), (along,))[1] for gradient in gradients]
+
+    np.testing.assert_allclose(*curvatures(kernel, normal(*kernel.shape, seed=3)), rtol=1e-9)
+
 
 # ---------------------------------------------------------------- CNN-4
 

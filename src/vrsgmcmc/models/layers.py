@@ -81,10 +81,13 @@ def convolve(
 # that a pixel meets, is nine times as large as x.
 
 
-@jax.custom_vjp
-def _convolve_few(x: Array, kernel: Array) -> Array:
+def _few_value(x: Array, kernel: Array) -> Array:
     above, here, below = jnp.split(_columns(x) @ _matrix(kernel), 3, axis=3)
     return _padded(above, 1, (0, -2)) + _padded(here, 1, (-1, -1)) + _padded(below, 1, (-2, 0))
+
+
+def _few_forward(x, kernel):
+    return _few_value(x, kernel), (x, kernel)
 
 
 def _few_backward(kept, slope):
@@ -97,7 +100,8 @@ def _few_backward(kept, slope):
     return in_x, in_matrix.reshape(3, inputs, 3, outputs).transpose(2, 0, 1, 3)
 
 
-_convolve_few.defvjp(lambda x, kernel: (_convolve_few(x, kernel), (x, kernel)), _few_backward)
+_convolve_few = jax.custom_vjp(_few_value)
+_convolve_few.defvjp(_few_forward, _few_backward)
 
 
 def _columns(x: Array) -> Array:
