@@ -141,6 +141,25 @@ def test_a_large_network_goes_on_inside_a_segment(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.snapshots["position"], cut.snapshots["position"])
 
 
+@pytest.mark.parametrize("looks", range(6))  # two chains at each of three cuts
+def test_an_interruption_while_looking_loses_no_look(tmp_path, looks):
+    left = iter(range(looks))
+
+    def look(position):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return np.asarray(position)
+
+    task = TASK._replace(snapshots={"position": np.asarray})
+    impatient = TASK._replace(snapshots={"position": look})
+    whole = follow(3, task, METHOD, STEPS, ENDS)
+    with pytest.raises(KeyboardInterrupt):
+        follow(3, impatient, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
+    again = follow(3, task, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
+    check_same(again, whole)
+    np.testing.assert_array_equal(again.snapshots["position"], whole.snapshots["position"])
+
+
 def check_same(trace: Trace, other: Trace):
     np.testing.assert_array_equal(trace.averages["square"], other.averages["square"])
     np.testing.assert_array_equal(trace.ends, other.ends)

@@ -140,11 +140,12 @@ def follow(
                 )
             if result.interrupted:
                 raise KeyboardInterrupt
-            fresh = done == 0 or done in ends
-            known, state = longer(known, result, steps, fresh), result.state
+            fresh, state = done == 0 or done in ends, result.state
+            grown = longer(known, result, steps, fresh)
             done += steps
             if done in ends:
-                known = with_snapshots(known, task.snapshots, state)
+                grown = with_snapshots(grown, task.snapshots, state)
+            known = grown  # at once: an interruption may save what is known at any moment
             if memory.due:
                 memory.save(description, known)
             if board is not None:
