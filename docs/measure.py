@@ -5,10 +5,12 @@
     pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
     saga        docs/choosing.md: what the order does to SAGA
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
+    readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
+    anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
-Those between the first and the last two sample the Pima regression or the network, for some minutes.
+Those between the first and the last three sample the Pima regression or the network, for some minutes.
 """
 
 import csv
@@ -17,15 +19,17 @@ import sys
 from functools import cached_property
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from scipy.optimize import brentq
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import EXPERIMENTS, Settings, mlp_mnist
 from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.together import wider_gap
+from vrsgmcmc.experiments.together import curve, wider_gap
 from vrsgmcmc.search import find_mode
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -52,6 +56,8 @@ STEP_FOR_STEP = {
     "vrSG-MCMC, an anchor for every step": Method(vr.practical(100, 1)),
     "SGLD, n = 100": Method(vr.minibatch(), batch_size=100),
 }
+READ_STEPS = (0.25, 0.5, 1.0, 2.0)  # h N, the paper's first
+IMAGES = 45_000  # of CIFAR-10 that are trained on
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
 
 
@@ -242,33 +248,70 @@ def saga():
         print(f"SAGA, {order}, h N = 0.1: variances {1 + excess:.2f} times the posterior's")
 
 
+def loss(subject, method, step, count):
+    """Test NLL of the average prediction over the last four fifths of the steps, two chains."""
+    test = subject.judged["test"]
+    result = vr.sample(
+        0,
+        subject.task.posterior,
+        subject.task.data,
+        subject.task.init,
+        estimator=method.estimator,
+        integrator=method.integrator,
+        batch_size=method.batch_size,
+        step_size=step / subject.size,
+        num_steps=count,
+        burn_in=count // 5,
+        num_chains=2,
+        keep="averages",
+        observables={"test": vr.observable(test.predict, data=test.data, every=400)},
+        progress=False,
+    )
+    return test.scores(result.averages["test"])["nll"].mean()
+
+
 def mnist():
     """The loss after the same number of steps of the same size, whatever they cost."""
     subject = mlp_mnist.load(Settings())
-    test, size = subject.judged["test"], subject.size
     rows = []
     for name, method in STEP_FOR_STEP.items():
-        losses = []
-        for step in MNIST_STEPS:
-            result = vr.sample(
-                0,
-                subject.task.posterior,
-                subject.task.data,
-                subject.task.init,
-                estimator=method.estimator,
-                batch_size=method.batch_size,
-                step_size=step / size,
-                num_steps=STEPS,
-                burn_in=STEPS // 5,
-                num_chains=2,
-                keep="averages",
-                observables={"test": vr.observable(test.predict, data=test.data, every=400)},
-                progress=False,
-            )
-            losses.append(test.scores(result.averages["test"])["nll"].mean())
-        each = method.cost(size, STEPS) / STEPS
-        rows.append([name, f"{each:g}", *(f"{loss:.4f}" for loss in losses)])
+        losses = [loss(subject, method, step, STEPS) for step in MNIST_STEPS]
+        each = method.cost(subject.size, STEPS) / STEPS
+        rows.append([name, f"{each:g}", *(f"{each:.4f}" for each in losses)])
     show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
+
+
+def readings():
+    """The loss after ten passes, by the ways to count them; at the paper's step, and at the best."""
+    subject = mlp_mnist.load(Settings())
+    usual = subject.task.init
+
+    def from_prior(key):
+        flat, unflat = ravel_pytree(usual(key))
+        return unflat(jax.random.normal(key, flat.shape))
+
+    worlds = {
+        "as in the experiment": (usual, vr.sgld()),
+        "a start from the prior": (from_prior, vr.sgld()),
+        "temperature 0.01": (usual, vr.sgld(temperature=0.01)),
+        "no injected noise": (usual, vr.sgld(temperature=0.0)),
+    }
+    gradients = {  # of a step: what ten passes are divided by
+        "SGLD, n = 10": (Method(vr.minibatch()), 10),
+        "vrSG-MCMC, a pair counts two": (Method(vr.practical(100, 10)), 30),
+        "a pair counts one": (Method(vr.practical(100, 10)), 20),
+        "the anchor counts nothing": (Method(vr.practical(100, 10)), 10),
+    }
+    rows = []
+    for world, (init, integrator) in worlds.items():
+        there, cells = subject._replace(task=subject.task._replace(init=init)), []
+        for method, each in gradients.values():
+            moved, count = method._replace(integrator=integrator), 10 * subject.size // each
+            found = {step: loss(there, moved, step, count) for step in READ_STEPS}
+            best = min(found, key=found.__getitem__)
+            cells.append(f"{found[READ_STEPS[0]]:.4f}; {found[best]:.4f} at {best:g}")
+        rows.append([world, *cells])
+    show(["", *gradients], rows)
 
 
 def curves():
@@ -317,6 +360,19 @@ def ends():
     show(["experiment", "method", *names], rows)
 
 
+def anchors():
+    """What size buys, if nobody pays for it."""
+    found, at = curves()["n1-sensitivity"], (10_000, 20_000)
+    rows = []
+    for method in dict.fromkeys(each["method"] for each in found):
+        steps, losses = curve(found, method, "steps")
+        passes = curve(found, method, "data_passes")[0]
+        each = passes[-1] * IMAGES / steps[-1]
+        between = np.interp(np.log(at), np.log(steps), losses)
+        rows.append([method, f"{each:.0f}", *(f"{loss:.4f}" for loss in between)])
+    show(["", "gradients per step", *(f"{steps:,} steps" for steps in at)], rows)
+
+
 def average(*columns):
     """Means over seeds, and their standard errors."""
     values = np.array(columns)
@@ -329,8 +385,10 @@ PARTS = {
     "pima": pima,
     "saga": saga,
     "mnist": mnist,
+    "readings": readings,
     "claims": claims,
     "ends": ends,
+    "anchors": anchors,
 }
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ def test_the_exact_numbers_of_the_pages_are_those_of_the_script(capsys):
         assert step in page
 
 
-@pytest.mark.parametrize("table", ["claims", "ends"])
+@pytest.mark.parametrize("table", ["claims", "ends", "anchors"])
 def test_the_tables_of_experiments_are_those_of_the_results(table, capsys):
     measure = script("measure")
     measure.PARTS[table]()
