@@ -1,6 +1,7 @@
 """Figures: labels, densities, and files that do not depend on when they were made."""
 
 import numpy as np
+import pytest
 
 from vrsgmcmc import figures
 from vrsgmcmc.audits import Audit, Block
@@ -50,6 +51,27 @@ def test_what_is_not_a_number_is_left_out(tmp_path):
     )
     figures.audit_figure(unknown, tmp_path / "audit.png")
     assert (tmp_path / "audit.png").stat().st_size > 0
+
+
+def test_a_line_that_stops_is_named_where_it_stops():
+    x = np.array([1.0, 3.0, 10.0])
+    lines = {"whole": (x, np.array([1.0, 1.0, 1.0])), "broken": (x, np.array([1.0, 2.0, np.nan]))}
+    figure = figures.curves([figures.Panel("one stops", lines)], x_label="x")
+    whole, broken = figure.axes[0].texts
+    assert (whole.get_text(), broken.get_text()) == ("whole", "broken")
+    assert broken.xy == (3.0, 2.0)
+
+
+@pytest.mark.parametrize("highest", [1.08, 1.3, 1.6, 2.5, 4, 6, 8, 15, 100, 500, 1e4, 1e8])
+def test_every_logarithmic_axis_has_a_handful_of_marks(highest):
+    for lowest in (0.03, 0.97, 1.004, 1.9):
+        line = np.array([1.0, 10.0]), np.array([lowest, lowest * highest])
+        figure = figures.curves([figures.Panel("", {"a": line}, log_y=True)], x_label="x")
+        figure.draw_without_rendering()
+        axis = figure.axes[0].yaxis
+        low, high = axis.get_view_interval()
+        marks = [mark for mark in axis.get_majorticklocs() if low <= mark <= high]
+        assert 3 <= len(marks) <= 12
 
 
 def test_runs_are_compared_in_the_units_of_the_first():

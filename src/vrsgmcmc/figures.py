@@ -19,7 +19,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.ndimage import gaussian_filter1d
 
 COLOURS = (
@@ -93,7 +93,7 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
                 if name in panel.points:
                     where, height, half = panel.points[name]
                     axes.errorbar(where, height, half, fmt="o", markersize=4, color=colour)
-                names.append((name, colour, x[-1], y[-1]))
+                names.append((name, colour, *end_of(x, y)))
             axes.set(title=plain(panel.title, 100), xscale="log")
             if panel.level is not None:
                 name, height = panel.level
@@ -113,11 +113,23 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
 
 
 def plain_decades(axis: Axis) -> None:
-    """Marks at 1, 2, 5 of a few decades, or at 1 of many: numbers that do not run into each other."""
+    """Marks at 1, 2, 5 of a few decades, at 1 of many, evenly in less than one: a handful."""
     low, high = axis.get_view_interval()
-    few = np.log10(high / low) < 2.5
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
+    decades = np.log10(high / low)
     axis.set_minor_formatter(NullFormatter())
+    if decades < 1:
+        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+        axis.set_minor_locator(NullLocator())
+    else:
+        few = (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(subs=few if decades < 2.5 else (1.0,), numticks=12))
+
+
+def end_of(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    """The last point of a line that can be drawn, or where there is none its last."""
+    drawn = np.flatnonzero(np.isfinite(y))
+    last = drawn[-1] if drawn.size else -1
+    return x[last], y[last]
 
 
 def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> None:
