@@ -10,7 +10,8 @@
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
-Those between the first and the last three sample the Pima regression or the network, for some minutes.
+Those between the first and the last three sample the Pima regression or the network, for some minutes,
+`readings` for half an hour.
 """
 
 import csv
@@ -57,7 +58,6 @@ STEP_FOR_STEP = {
     "SGLD, n = 100": Method(vr.minibatch(), batch_size=100),
 }
 READ_STEPS = (0.25, 0.5, 1.0, 2.0)  # h N, the paper's first
-IMAGES = 45_000  # of CIFAR-10 that are trained on
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
 
 
@@ -276,8 +276,8 @@ def mnist():
     rows = []
     for name, method in STEP_FOR_STEP.items():
         losses = [loss(subject, method, step, STEPS) for step in MNIST_STEPS]
-        each = method.cost(subject.size, STEPS) / STEPS
-        rows.append([name, f"{each:g}", *(f"{each:.4f}" for each in losses)])
+        price = method.cost(subject.size, STEPS) / STEPS
+        rows.append([name, f"{price:g}", *(f"{each:.4f}" for each in losses)])
     show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
 
 
@@ -296,22 +296,23 @@ def readings():
         "temperature 0.01": (usual, vr.sgld(temperature=0.01)),
         "no injected noise": (usual, vr.sgld(temperature=0.0)),
     }
-    gradients = {  # of a step: what ten passes are divided by
-        "SGLD, n = 10": (Method(vr.minibatch()), 10),
-        "vrSG-MCMC, a pair counts two": (Method(vr.practical(100, 10)), 30),
-        "a pair counts one": (Method(vr.practical(100, 10)), 20),
-        "the anchor counts nothing": (Method(vr.practical(100, 10)), 10),
+    plain, anchored = STEP_FOR_STEP["SGLD, n = 10"], STEP_FOR_STEP["vrSG-MCMC, m = 10"]
+    counts = {  # a method, and the gradients that a step counts
+        "SGLD, n = 10": (plain, 10),
+        "vrSG-MCMC, a pair counts two": (anchored, 30),
+        "a pair counts one": (anchored, 20),
+        "the anchor counts nothing": (anchored, 10),
     }
     rows = []
     for world, (init, integrator) in worlds.items():
         there, cells = subject._replace(task=subject.task._replace(init=init)), []
-        for method, each in gradients.values():
-            moved, count = method._replace(integrator=integrator), 10 * subject.size // each
-            found = {step: loss(there, moved, step, count) for step in READ_STEPS}
+        for method, price in counts.values():
+            moved, steps = method._replace(integrator=integrator), 10 * subject.size // price
+            found = {step: loss(there, moved, step, steps) for step in READ_STEPS}
             best = min(found, key=found.__getitem__)
             cells.append(f"{found[READ_STEPS[0]]:.4f}; {found[best]:.4f} at {best:g}")
         rows.append([world, *cells])
-    show(["", *gradients], rows)
+    show(["", *counts], rows)
 
 
 def curves():
@@ -362,14 +363,15 @@ def ends():
 
 def anchors():
     """What size buys, if nobody pays for it."""
-    found, at = curves()["n1-sensitivity"], (10_000, 20_000)
+    name, at = "n1-sensitivity", (10_000, 20_000)
+    found, size = curves()[name], json.loads((RESULTS / name / "run.json").read_text())["data"]
     rows = []
     for method in dict.fromkeys(each["method"] for each in found):
         steps, losses = curve(found, method, "steps")
         passes = curve(found, method, "data_passes")[0]
-        each = passes[-1] * IMAGES / steps[-1]
+        price = passes[-1] * size / steps[-1]
         between = np.interp(np.log(at), np.log(steps), losses)
-        rows.append([method, f"{each:.0f}", *(f"{loss:.4f}" for loss in between)])
+        rows.append([method, f"{price:.0f}", *(f"{each:.4f}" for each in between)])
     show(["", "gradients per step", *(f"{steps:,} steps" for steps in at)], rows)
 
 
