@@ -5,13 +5,14 @@
     pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
     saga        docs/choosing.md: what the order does to SAGA
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
+    ptb         docs/experiments.md: the same for the LSTM on Penn Treebank, with and without its clip
     readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
-Those between the first and the last three sample the Pima regression or the network, for some minutes,
-`readings` for half an hour.
+Those between the first and the last three sample the Pima regression or a network, for some minutes,
+`ptb` and `readings` for half an hour.
 """
 
 import csv
@@ -28,7 +29,7 @@ from scipy.optimize import brentq
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
-from vrsgmcmc.experiments import EXPERIMENTS, Settings, mlp_mnist
+from vrsgmcmc.experiments import EXPERIMENTS, Settings, lstm_ptb, mlp_mnist
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.together import curve, wider_gap
 from vrsgmcmc.search import find_mode
@@ -50,6 +51,7 @@ EQUAL_COST = {  # 30 gradients per step, except for the last one; SVRG's m is N/
 PLAIN, SHUFFLED_ANCHORS = EQUAL_COST["SGLD, n = 30"], "practical, shuffled anchors"
 PASSES, CHAINS, SCOUTS = 200, 128, 16
 STEPS, MNIST_STEPS = 20_000, (0.5, 1.0, 2.0)  # of the MNIST network: number, h N
+LSTM_STEPS, LSTM_STEP = 400, 1.0  # of the LSTM: number, h N
 STEP_FOR_STEP = {
     "SGLD, n = 10": Method(vr.minibatch()),
     "SGLD, n = 30": Method(vr.minibatch(), batch_size=30),
@@ -248,8 +250,8 @@ def saga():
         print(f"SAGA, {order}, h N = 0.1: variances {1 + excess:.2f} times the posterior's")
 
 
-def loss(subject, method, step, count):
-    """Test NLL of the average prediction over the last four fifths of the steps, two chains."""
+def score(subject, method, step, count, chains=2, every=400):
+    """NLL or perplexity of the average prediction of test data over the last four fifths."""
     test = subject.judged["test"]
     result = vr.sample(
         0,
@@ -262,12 +264,18 @@ def loss(subject, method, step, count):
         step_size=step / subject.size,
         num_steps=count,
         burn_in=count // 5,
-        num_chains=2,
+        num_chains=chains,
+        chain_method=subject.task.chain_method,
+        clip=subject.task.clip,
         keep="averages",
-        observables={"test": vr.observable(test.predict, data=test.data, every=400)},
+        observables={"test": vr.observable(test.predict, data=test.data, every=every)},
         progress=False,
     )
-    return test.scores(result.averages["test"])["nll"].mean()
+    return test.scores(result.averages["test"])
+
+
+def nll(*args):
+    return score(*args)["nll"].mean()
 
 
 def mnist():
@@ -275,10 +283,22 @@ def mnist():
     subject = mlp_mnist.load(Settings())
     rows = []
     for name, method in STEP_FOR_STEP.items():
-        losses = [loss(subject, method, step, STEPS) for step in MNIST_STEPS]
+        losses = [nll(subject, method, step, STEPS) for step in MNIST_STEPS]
         price = method.cost(subject.size, STEPS) / STEPS
         rows.append([name, f"{price:g}", *(f"{each:.4f}" for each in losses)])
     show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
+
+
+def ptb():
+    """The perplexity after the same number of steps, one chain."""
+    clipped = lstm_ptb.load(Settings())
+    subjects = clipped, clipped._replace(task=clipped.task._replace(clip=None))
+    rows = []
+    for name, method in list(STEP_FOR_STEP.items())[:-1]:
+        found = [score(each, method, LSTM_STEP, LSTM_STEPS, 1, 100) for each in subjects]
+        price = method.cost(clipped.size, LSTM_STEPS) / LSTM_STEPS
+        rows.append([name, f"{price:g}", *(f"{each['perplexity'][0]:.0f}" for each in found)])
+    show(["", "gradients per step", "clip 5", "no clip"], rows)
 
 
 def readings():
@@ -308,7 +328,7 @@ def readings():
         there, cells = subject._replace(task=subject.task._replace(init=init)), []
         for method, price in counts.values():
             moved, steps = method._replace(integrator=integrator), 10 * subject.size // price
-            found = {step: loss(there, moved, step, steps) for step in READ_STEPS}
+            found = {step: nll(there, moved, step, steps) for step in READ_STEPS}
             best = min(found, key=found.__getitem__)
             cells.append(f"{found[READ_STEPS[0]]:.4f}; {found[best]:.4f} at {best:g}")
         rows.append([world, *cells])
@@ -387,6 +407,7 @@ PARTS = {
     "pima": pima,
     "saga": saga,
     "mnist": mnist,
+    "ptb": ptb,
     "readings": readings,
     "claims": claims,
     "ends": ends,
