@@ -297,7 +297,7 @@ def ptb():
     for name, method in list(STEP_FOR_STEP.items())[:-1]:
         found = [score(each, method, LSTM_STEP, LSTM_STEPS, 1, 100) for each in subjects]
         price = method.cost(clipped.size, LSTM_STEPS) / LSTM_STEPS
-        rows.append([name, f"{price:g}", *(f"{each['perplexity'][0]:.0f}" for each in found)])
+        rows.append([name, f"{price:g}", *(f"{each['perplexity'][0]:.3g}" for each in found)])
     show(["", "gradients per step", "clip 5", "no clip"], rows)
 
 
