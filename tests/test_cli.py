@@ -20,7 +20,7 @@ import pytest
 
 from vrsgmcmc import cli, figures, jobs
 from vrsgmcmc.cli import COMMANDS
-from vrsgmcmc.experiments import EXPERIMENTS, Outcome, gaussian, networks, pima, record
+from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings, gaussian, networks, pima, record
 from vrsgmcmc.reports import Report, Section, Table
 from vrsgmcmc.store.files import as_json
 from vrsgmcmc.store.files import record as sum_of
@@ -201,6 +201,30 @@ def test_results_are_not_replaced_by_those_of_other_settings(found, tmp_path, ca
     assert (tmp_path / "report" / "run.json").read_bytes() == before
     assert run([*words, "--size", "paper"], capsys)[0] == 0
     assert len(found) == 2
+
+
+def test_two_commands_do_not_write_to_one_folder(found, tmp_path, capsys):
+    words = ["reproduce", "pima", "--out", tmp_path / "report"]
+    assert run(words, capsys)[0] == 0
+    with record.alone(tmp_path / "report"):
+        code, _, err = run(words, capsys)
+    assert code == 2
+    assert "another vrsgmcmc reproduce is writing to this folder" in err
+    assert run(words, capsys)[0] == 0
+    assert len(found) == 2
+
+
+def test_a_word_for_methods_does_not_cut_a_number_short():
+    methods = dict.fromkeys(["SGLD, n = 10", "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 1000"])
+    chosen = {
+        word: list(Settings(methods=(word,)).chosen(methods))
+        for word in ("N1 = 100", "vrsg", "n =")
+    }
+    assert chosen["N1 = 100"] == ["vrSG-MCMC, n1 = 100"]
+    assert chosen["vrsg"] == list(methods)[1:]
+    assert chosen["n ="] == ["SGLD, n = 10"]
+    with pytest.raises(ValueError, match="--methods n1 = 10: no method has this in its name"):
+        Settings(methods=("n1 = 10",)).chosen(methods)
 
 
 def test_methods_are_those_of_one_experiment(found, tmp_path, capsys):

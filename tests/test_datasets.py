@@ -810,6 +810,20 @@ def test_get_shows_what_is_there_and_offline_what_is_missing(tiny, capsys):
 
 
 @pytest.mark.parametrize(
+    ("name", "file", "others"),
+    [("mnist", "train-images-idx3-ubyte.gz", 3), ("cifar10", "cifar10.npz", 0)],
+)
+def test_get_does_not_take_a_damaged_file_for_one_that_is_there(name, file, others, tiny, capsys):
+    (tiny / "cifar10" / "cifar-10-binary.tar.gz").unlink()
+    path = tiny / name / file
+    path.write_bytes(b"damaged")
+    code, out, err = run(f"data get {name} --data-dir {tiny}", capsys)
+    assert (code, len(out.splitlines())) == (2, others)
+    assert f"vrsgmcmc: {path} " in err
+    assert f"Delete it and get it again: vrsgmcmc data get {name} --data-dir {tiny}" in err
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("data", "the following arguments are required: list|get|verify"),

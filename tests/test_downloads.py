@@ -335,6 +335,26 @@ def test_a_mirror_that_cannot_give_the_range_does_not_spoil_the_part(net, tmp_pa
     assert part.read_bytes() == BODY[:HALF]
 
 
+def page(answer: Answer) -> None:
+    """What a hotel says to everything, without saying how much it says."""
+    answer.head()
+    answer.wfile.write(b"<html>please log in</html>")
+
+
+@pytest.mark.parametrize("here", [BODY[:HALF], b""])
+def test_a_page_about_something_else_does_not_spoil_the_part(here, net, tmp_path):
+    path, part = tmp_path / "data.bin", tmp_path / "data.bin.part"
+    part.write_bytes(here)
+    hotel, there = net.at(hotel=page, there=good)
+    with pytest.raises(Unavailable, match="hotel: broke off after 26 of 256,000 bytes"):
+        download.download(known((hotel,)), path)
+    assert part.read_bytes() == here
+    download.download(known((hotel, there)), path)
+    assert path.read_bytes() == BODY
+    assert net.asked == ["hotel", "hotel", "there"]
+    assert {each.name for each in tmp_path.iterdir()} == {"data.bin", ".data.bin.lock"}
+
+
 def test_wrong_bytes_are_neither_named_nor_kept(net, tmp_path):
     (bad,) = net.at(bad=another)
     with pytest.raises(Unavailable, match="bad: expected sha256"):

@@ -80,6 +80,7 @@ def get(chosen: list[Dataset], given: dict[str, Any]) -> int:
         raise ValueError(f"get what? Name data sets: {', '.join(CATALOGUE)}, or all.")
     from vrsgmcmc.datasets.finding import obtain
 
+    problems = 0
     for known in chosen:
         say(f"{known.title}; licence: {known.licence}")
         try:
@@ -87,9 +88,14 @@ def get(chosen: list[Dataset], given: dict[str, Any]) -> int:
         except (KeyboardInterrupt, SystemExit) as stopped:
             stopped.add_note("What has come is kept: the same command goes on behind it.")
             raise
-        for path in found.values():
-            print(path)
-    return 0
+        for file in known.files:
+            problem = problem_of(file, found[file.name])
+            if problem is None:
+                print(found[file.name])
+            else:
+                problems += 1
+                say(f"vrsgmcmc: {problem}")
+    return WRONG if problems else 0
 
 
 def verify(chosen: list[Dataset], given: dict[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -44,19 +45,21 @@ def reproduce(words: list[str]) -> int:
         )
     folders = {name: folder_of(name, names, settings) for name in names}
     from vrsgmcmc.experiments.memory import Memory
-    from vrsgmcmc.experiments.record import claim
+    from vrsgmcmc.experiments.record import alone, claim
 
-    for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
-        try:
-            claim(folder, name, settings)
-        except OSError as error:
-            raise ValueError(f"--out {folder}: {error.strerror or error}") from error
-    command = shlex.join(["vrsgmcmc", "reproduce", *words])
-    done = {n: one(n, replace(settings, out=out), out, command) for n, out in folders.items()}
-    if shared is not None:
-        together(done, shared, settings, command)
-    for folder in folders.values():
-        Memory(folder).forget()
+    with ExitStack() as held:
+        for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
+            try:
+                claim(folder, name, settings)
+                held.enter_context(alone(folder))
+            except OSError as error:
+                raise ValueError(f"--out {folder}: {error.strerror or error}") from error
+        command = shlex.join(["vrsgmcmc", "reproduce", *words])
+        done = {n: one(n, replace(settings, out=out), out, command) for n, out in folders.items()}
+        if shared is not None:
+            together(done, shared, settings, command)
+        for folder in folders.values():
+            Memory(folder).forget()
     return 0
 
 
@@ -128,9 +131,10 @@ def folder_of(name: str, names: list[str], settings: Settings) -> Path:
 def one(name: str, settings: Settings, folder: Path, command: str) -> Outcome:
     """Run one experiment and write everything about it."""
     from vrsgmcmc.experiments.memory import Memory
+    from vrsgmcmc.experiments.record import facts, save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
-    memory = Memory(folder)
+    memory, made = Memory(folder), facts(command)  # a checkout may move on in the meantime
     try:
         outcome = module.run(settings, memory)
     except (KeyboardInterrupt, SystemExit) as error:
@@ -139,13 +143,12 @@ def one(name: str, settings: Settings, folder: Path, command: str) -> Outcome:
         raise
 
     from vrsgmcmc import reports
-    from vrsgmcmc.experiments.record import facts, save_csv, save_record
 
     for table, rows in outcome.tables.items():
         save_csv(folder / f"{table}.csv", rows)
     claims = [claim._asdict() for claim in outcome.report.claims]
-    save_record(folder, name, command, settings, {**outcome.record, "claims": claims})
-    report = outcome.report._replace(facts={**facts(command), **outcome.report.facts})
+    save_record(folder, name, made, settings, {**outcome.record, "claims": claims})
+    report = outcome.report._replace(facts={**made, **outcome.report.facts})
     reports.write(report, folder)
     print(outcome.text)
     print(f"\nThe report is {folder / 'report.html'}")
@@ -160,8 +163,9 @@ def together(done: dict[str, Outcome], folder: Path, settings: Settings, command
 
     found = page("The paper's experiments", {name: each.report for name, each in done.items()})
     gap = wider_gap({name: each.tables["curves"] for name, each in done.items()})
-    found = found._replace(claims=[*found.claims, *gap], facts=facts(command))
+    made = facts(command)
+    found = found._replace(claims=[*found.claims, *gap], facts=made)
     claims = [claim._asdict() for claim in found.claims]
-    save_record(folder, ALL, command, settings, {"claims": claims})
+    save_record(folder, ALL, made, settings, {"claims": claims})
     reports.write(found, folder)
     print(f"\nThe report of everything is {folder / 'report.html'}")

@@ -25,7 +25,7 @@ import numpy as np
 from vrsgmcmc.datasets.catalogue import CATALOGUE
 from vrsgmcmc.datasets.finding import obtain
 from vrsgmcmc.datasets.shapes import Images
-from vrsgmcmc.datasets.sums import check, content
+from vrsgmcmc.datasets.sums import check, content, repair
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -130,10 +130,10 @@ def from_npz(path: Path) -> Images:
     except DAMAGED as error:
         objects = "Object arrays" in str(error)
         told = "it holds Python objects, which could run code" if objects else error
-        raise ValueError(f"{path} cannot be read: {told}.") from error
+        raise ValueError(f"{path} cannot be read: {told}. {repair(path)}") from error
     for name, (_, expected) in ARRAYS.items():
         found = hashlib.sha256(np.ascontiguousarray(arrays[name]).data).hexdigest()
-        check(expected, found, f"{name} in {path} is not that of CIFAR-10")
+        check(expected, found, f"{name} in {path} is not that of CIFAR-10", path)
     x_train, y_train, x_test, y_test = arrays.values()
     return Images(x_train, classes(y_train), x_test, classes(y_test), CLASSES)
 

@@ -114,12 +114,30 @@ def receive(url: str, file: File, part: Path, meter: Meter) -> None:
     with response:
         start = check_answer(response, start, file.length)
         room(part, file.length - start)
+        if response.length is None and not start:
+            return whole_or_nothing(response, file, part, meter)
         with part.open("ab" if start else "wb") as out:
             try:
                 copy(response, out, start, file.length, meter)
             except Overlong:
                 out.truncate(0)
                 raise
+
+
+def whole_or_nothing(
+    response: http.client.HTTPResponse, file: File, part: Path, meter: Meter
+) -> None:
+    """An answer that does not say how long it is may be a page about something else.
+
+    It takes the place of what is here only if it is as long as the file.
+    """
+    aside = part.with_name(f"{part.name}.new")
+    try:
+        with aside.open("wb") as out:
+            copy(response, out, 0, file.length, meter)
+        os.replace(aside, part)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def check_answer(response: http.client.HTTPResponse, start: int, length: int) -> int:

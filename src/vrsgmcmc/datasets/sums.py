@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import shlex
 import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -19,24 +20,33 @@ def content(file: File, path: Path) -> bytes:
     """The published bytes of a file, from where it lies in one of its forms."""
     with path.open("rb") as stored:
         compressed = path.name != file.name and path.suffix == ".gz"
-        found = unpacked(stored, file.length, path) if compressed else stored.read(file.length + 1)
+        try:
+            found = (
+                unpacked(stored, file.length, path) if compressed else stored.read(file.length + 1)
+            )
+        except ValueError as error:
+            raise ValueError(f"{error} {repair(path)}") from error
     if len(found) > file.length:
         raise ValueError(
             f"{path} is not {file.name} as it was published: it has more than {file.length:,} bytes. "
-            f"{REPAIR}"
+            f"{repair(path)}"
         )
-    check(file.sha256, hashlib.sha256(found).hexdigest(), f"{path} is not {file.name}")
+    check(file.sha256, hashlib.sha256(found).hexdigest(), f"{path} is not {file.name}", path)
     return found
 
 
-REPAIR = "Delete it and get it again: vrsgmcmc data get."
+def repair(path: Path) -> str:
+    """What to do about a file in the folder of its data set."""
+    folder = path.absolute().parent
+    get = shlex.join(["vrsgmcmc", "data", "get", folder.name, "--data-dir", str(folder.parent)])
+    return f"Delete it and get it again: {get}"
 
 
-def check(expected: str, found: str, wrong: str) -> None:
+def check(expected: str, found: str, wrong: str, path: Path) -> None:
     """Refuse content that has another sum."""
     if found != expected:
         raise ValueError(
-            f"{wrong} as it was published: expected sha256 {expected}, got {found}. {REPAIR}"
+            f"{wrong} as it was published: expected sha256 {expected}, got {found}. {repair(path)}"
         )
 
 
@@ -47,4 +57,4 @@ def unpacked(stored: BinaryIO | bytes, most: int, source: object) -> bytes:
         with gzip.GzipFile(fileobj=cast(BinaryIO, stream)) as packed:
             return packed.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{source} cannot be unpacked: {error}. {REPAIR}") from error
+        raise ValueError(f"{source} cannot be unpacked: {error}.") from error

@@ -6,6 +6,7 @@ imported when it runs: the table alone costs nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,17 +42,17 @@ class Settings:
         return size if self.passes is None else size._replace(passes=self.passes)
 
     def chosen(self, methods: dict[str, Any]) -> dict[str, Any]:
-        """The methods asked for, by a part of their names."""
+        """The methods asked for, by a part of their names that does not cut a number short."""
         if not self.methods:
             return methods
-        words = [word.lower() for word in self.methods]
-        unknown = [word for word in words if not any(word in name.lower() for name in methods)]
+        words = {word: re.compile(rf"{re.escape(word)}(?!\d)", re.I) for word in self.methods}
+        unknown = [word for word, part in words.items() if not any(map(part.search, methods))]
         if unknown:
             raise ValueError(
                 f"--methods {' '.join(unknown)}: no method has this in its name. They are: "
                 f"{'; '.join(methods)}."
             )
-        return {n: m for n, m in methods.items() if any(word in n.lower() for word in words)}
+        return {n: m for n, m in methods.items() if any(p.search(n) for p in words.values())}
 
 
 class Outcome(NamedTuple):

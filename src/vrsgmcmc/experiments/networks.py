@@ -9,6 +9,7 @@ ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
     methods = settings.chosen(dict(experiment.methods))
     seeds = settings.seeds or size.seeds
     subject = on_device(experiment.load(settings))
+    check_passes(methods, subject.size, size.passes)
     shown = {}
     with Board(list(methods)) as board:
         for name, method in methods.items():
@@ -76,6 +78,17 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
                 work = Work(subject, method, board, memory)
                 shown[name] = one(work, experiment, size, seeds, line)
     return network_page.outcome(experiment, subject, shown, size, seeds)
+
+
+def check_passes(methods: Mapping[str, Method], size: int, passes: float) -> None:
+    """Every method can make a step."""
+    least = {name: float(method.cost(size, 1)) / size for name, method in methods.items()}
+    if dear := {name: cost for name, cost in least.items() if cost > passes}:
+        named = "; ".join(f"{name}: {math.ceil(100 * cost) / 100:g}" for name, cost in dear.items())
+        raise ValueError(
+            f"--passes {passes:g}: one step of these methods costs more passes over the data: {named}. "
+            "Give more passes, or name other methods with --methods."
+        )
 
 
 def shortened(experiment: Experiment, everything: bool) -> Experiment:
@@ -123,7 +136,8 @@ class Work(NamedTuple):
     ) -> Trace:
         """A chain for each step size h N, for so many passes; stages have keys of their own."""
         subject, method = self.subject, self.method
-        every = max(1, -(-method.affordable(subject.size, passes) // predictions))
+        affordable = max(1, method.affordable(subject.size, passes))
+        every = max(1, affordable // predictions)
         averaged = {
             name: observable(rows.predict, data=rows.data, every=every)
             for name, rows in watched.items()
@@ -133,7 +147,7 @@ class Work(NamedTuple):
             subject.task._replace(observables=averaged, snapshots=looks),
             method,
             np.asarray(steps) / (subject.size * subject.together),
-            every * cuts(predictions, points),
+            every * cuts(affordable // every, points),
             board=self.board,
             memory=self.memory,
         )

@@ -6,17 +6,21 @@ import csv
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from vrsgmcmc.experiments import Settings
 from vrsgmcmc.store.environment import xla_flags
 from vrsgmcmc.store.files import Folder, as_json
 
 RECORD = "run.json"  # every folder of results has one
+LOCK = ".lock"  # and this, while it is written to
 
 
 def claim(folder: Path, experiment: str, settings: Settings) -> None:
@@ -25,7 +29,7 @@ def claim(folder: Path, experiment: str, settings: Settings) -> None:
         raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
     folder.mkdir(parents=True, exist_ok=True)
     there, names = record_in(folder), {path.name for path in folder.iterdir()}
-    if names - {f"{RECORD}.part"} and there.get("experiment") != experiment:
+    if names - {f"{RECORD}.part", LOCK} and there.get("experiment") != experiment:
         raise FileExistsError(
             "this folder is not empty, and what it holds does not come from "
             f"`vrsgmcmc reproduce {experiment}`. Name a folder that is empty or does not exist."
@@ -39,6 +43,25 @@ def claim(folder: Path, experiment: str, settings: Settings) -> None:
     if not there:  # so that what is left of it, if it stops, is known as ours
         begun = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
         Folder(folder).replace(RECORD, as_json(begun))
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One command at a time writes to a folder."""
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(
+            f"--out {folder}: another vrsgmcmc reproduce is writing to this folder. Wait for it, or "
+            "name another."
+        ) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+        lock.release()
 
 
 def record_in(folder: Path) -> dict[str, Any]:
@@ -92,13 +115,17 @@ def commit() -> str | None:
 
 
 def save_record(
-    folder: Path, experiment: str, command: str, settings: Settings, results: Mapping[str, Any]
+    folder: Path,
+    experiment: str,
+    made: Mapping[str, Any],
+    settings: Settings,
+    results: Mapping[str, Any],
 ) -> str:
-    """Write the results with the command, settings and versions that gave them; returns the name."""
+    """Write the results with the `facts` and settings that gave them; returns the name."""
     record = {
         "program": "vrsgmcmc",
         "experiment": experiment,
-        **facts(command),
+        **made,
         "settings": plain(settings),
         **results,
     }

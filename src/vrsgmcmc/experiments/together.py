@@ -43,7 +43,8 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
         until = min(x[-1] for pair in pairs.values() for x, _ in pair)
         losses = {n: [np.interp(until, x, y) for x, y in pair] for n, pair in pairs.items()}
         gains = {n: 1 - ours / theirs for n, (theirs, ours) in losses.items()}
-        held += [a < b and b > 0 for a, b in pairwise(gains.values())]
+        known_gains = np.isfinite(list(gains.values())).all()
+        held += [a < b and b > 0 if known_gains else None for a, b in pairwise(gains.values())]
         listed = ", ".join(f"{name} {gain:+.1%}" for name, gain in gains.items())
         words.append(f"after {until:.3g} passes{label}: {listed}")
     return [

@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.arguments import number, whole
 from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.images import check_images, crop_and_flip, each, pixels
+from vrsgmcmc.models.images import check_channels, check_images, crop_and_flip, each, pixels
 from vrsgmcmc.models.layers import Affine, Convolution, he_kernel, lecun_affine
 from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
@@ -98,10 +98,16 @@ def logits(
 ) -> Float[Array, " classes"]:
     """f(x) for one image; with a key, some outputs of the last convolution are dropped."""
     *pooled, last = net.convolutions
+    shape = f"initial(shape={tuple(image.shape)})"
+    check_channels("cnn", image, net.convolutions[0].kernel.shape[2], shape)
     x = pixels(image, last.kernel.dtype)[None]
     for convolution in pooled:
         x = jax.nn.relu(max_pool(convolution(x)))
     x = jax.nn.relu(last(x)).reshape(-1)
+    if x.shape[0] != net.head.weight.shape[0]:
+        raise ValueError(
+            f"cnn: the network was made for images of another size than these. Start from {shape}."
+        )
     if key is not None:
         kept = jax.random.bernoulli(key, 1 - dropout, x.shape)
         x = jnp.where(kept, x / (1 - dropout), 0)

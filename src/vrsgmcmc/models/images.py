@@ -44,6 +44,15 @@ def each(
     return jax.lax.map(function, images, batch_size=AT_ONCE)
 
 
+def check_channels(model: str, images: Shaped[Array, "*k h w c"], channels: int, how: str) -> None:
+    """Refuses images that the first convolution cannot read."""
+    if images.shape[-1] != channels:
+        raise ValueError(
+            f"{model}: the network reads images of {channels} channels, got {images.shape[-1]}. "
+            f"Start from {how}."
+        )
+
+
 def check_images(model: str, data: Any, num_classes: int, axes: str = "N, h, w, channels") -> None:
     """Refuses what is not a pair of images [N, h, w, channels] and labels [N], or groups of them."""
     shapes = f"x [{axes}] and y [{axes.removesuffix(', h, w, channels')}]"
@@ -55,9 +64,15 @@ def check_images(model: str, data: Any, num_classes: int, axes: str = "N, h, w, 
     x, y = data
     rank = len(axes.split(", "))
     if len(x.shape) != rank or x.shape[: rank - 3] != y.shape:
+        if rank == 5 and len(x.shape) == 4:
+            repair = "Make groups with resnet.groups(x, y)."
+        elif len(x.shape) == rank and len(y.shape) == rank - 2:
+            repair = "A label is the number of a class: y.argmax(-1), if y has a column for each."
+        else:
+            repair = "Grey images get a last axis with x[..., None]."
         raise ValueError(
             f"{model}: the data must be {shapes}, got x {tuple(x.shape)} and y {tuple(y.shape)}. "
-            "Grey images get a last axis with x[..., None]."
+            f"{repair}"
         )
     if not jnp.issubdtype(x.dtype, jnp.floating) and x.dtype != jnp.uint8:
         raise ValueError(

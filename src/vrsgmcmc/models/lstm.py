@@ -104,6 +104,11 @@ def segments(
     """A text as data: consecutive segments, and each word's next word; a rest is left out."""
     text = np.asarray(text)
     length = whole("lstm.segments", "length", length)
+    if text.ndim != 1:
+        raise ValueError(
+            f"lstm.segments: the text must be one row of words [words], got shape {text.shape}. Give "
+            "the words in their order, before they are cut into columns."
+        )
     count = (len(text) - 1) // length
     if count < 1:
         raise ValueError(

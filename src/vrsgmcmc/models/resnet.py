@@ -42,7 +42,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Shaped
 from vrsgmcmc.arguments import one_of, whole
 from vrsgmcmc.models.cnn import check_outputs
 from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.images import check_images, crop_and_flip, each, pixels
+from vrsgmcmc.models.images import check_channels, check_images, crop_and_flip, each, pixels
 from vrsgmcmc.models.layers import Affine, convolve, he_kernel, lecun_affine
 from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
@@ -195,6 +195,7 @@ def logits(
     net: ResNet, images: Shaped[Array, "k h w c"], normalise: Normalise
 ) -> Float[Array, "k classes"]:
     """f(x) for some images."""
+    check_channels("resnet", images, net.kernel.shape[2], f"initial(channels={images.shape[-1]})")
     x = pixels(images, net.kernel.dtype)
     x = jax.nn.relu(normalise(net.norm, convolve(x, net.kernel)))
     for block in net.blocks:
