@@ -298,24 +298,28 @@ def test_lines_on_a_terminal(clock):
 # the Gaussian experiment
 
 
-@pytest.mark.parametrize("chains", [1, 12, 20])
-def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_own_chains(chains, monkeypatch):
-    """20 chains are no multiple of 12 step sizes."""
-    known = {}
-
-    def follow(key, task, method, steps, ends, **_):
-        known.setdefault(key, steps)
-        averages = np.broadcast_to(1 + 1000 * np.asarray(steps), (len(ends), len(steps)))
-        lost = np.zeros(len(steps), bool)
-        return Trace(ends, np.ones(len(ends)), {"square": averages}, lost)
-
-    monkeypatch.setattr(gaussian, "follow", follow)
-    found = gaussian.run(Settings(size="smoke", seeds=chains), Memory(None))
-    truth, steps = found.record["truth"], np.array(gaussian.STEP_SIZES)
-    expected = (1 + 1000 * steps / (gaussian.N + 1) - truth) ** 2
-    for tuning in found.record["tuning"].values():
-        np.testing.assert_allclose(tuning, expected, rtol=1e-12)
-    assert len(known[1]) >= max(chains, 12)
+def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_exact_error():
+    found = gaussian.run(Settings(size="smoke", seeds=2), Memory(None))
+    data = np.random.default_rng(0).normal(0.7, 1.0, gaussian.N).astype(np.float32)
+    problem, count = vr.theory.gaussian_mean(data), 4 * gaussian.N // 10
+    expected = [
+        vr.theory.mse(
+            problem,
+            vr.minibatch(),
+            vr.sgld(),
+            num_steps=count,
+            start=0.0,
+            observable="square",
+            step_size=step / (gaussian.N + 1),
+            batch_size=10,
+        ).mse.item()
+        for step in gaussian.STEP_SIZES
+    ]
+    np.testing.assert_allclose(found.record["tuning"]["SGLD, n = 10"], expected, rtol=1e-12)
+    rows = [row for row in found.tables["curves"] if row["method"] == "SGLD, n = 10"]
+    assert rows[-1]["steps"] == count
+    assert {row["step"] for row in rows} == {gaussian.STEP_SIZES[np.argmin(expected)]}
+    assert rows[-1]["exact_mse"] == pytest.approx(min(expected), rel=1e-12)
 
 
 def gaussian_rows(ends):
