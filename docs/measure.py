@@ -7,12 +7,13 @@
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
     ptb         docs/experiments.md: the same for the LSTM on Penn Treebank, with and without its clip
     readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
+    beyond      docs/experiments.md: step sizes outside of the grids of the dear networks
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
 Those between the first and the last three sample the Pima regression or a network, for some minutes,
-`ptb` and `readings` for half an hour.
+`ptb` and `readings` for half an hour, `beyond` for hours.
 """
 
 import csv
@@ -29,7 +30,17 @@ from scipy.optimize import brentq
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
-from vrsgmcmc.experiments import EXPERIMENTS, Settings, lstm_ptb, mlp_mnist
+from vrsgmcmc.experiments import (
+    EXPERIMENTS,
+    Settings,
+    lstm_ptb,
+    lstm_wikitext2,
+    mlp_mnist,
+    networks,
+)
+from vrsgmcmc.experiments import resnet20_cifar10 as resnet20
+from vrsgmcmc.experiments.board import Board
+from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.together import curve, wider_gap
 from vrsgmcmc.search import find_mode
@@ -60,6 +71,11 @@ STEP_FOR_STEP = {
     "SGLD, n = 100": Method(vr.minibatch(), batch_size=100),
 }
 READ_STEPS = (0.25, 0.5, 1.0, 2.0)  # h N, the paper's first
+BEYOND = {  # h N
+    "lstm-ptb": (lstm_ptb.EXPERIMENT, (2.0, 4.0)),
+    "lstm-wikitext2": (lstm_wikitext2.EXPERIMENT, (1.0, 2.0)),
+    "resnet20-cifar10, group-norm": (resnet20.EXPERIMENTS["group-norm"], (0.1, 0.3)),
+}
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
 
 
@@ -335,6 +351,24 @@ def readings():
     show(["", *counts], rows)
 
 
+def beyond():
+    """The loss at the end of the short runs that choose a step size; of two, as one is no choice."""
+    rows = []
+    for name, (experiment, steps) in BEYOND.items():
+        wider = experiment._replace(step_sizes=steps)
+        subject = networks.on_device(experiment.load(Settings(size="paper")))
+        with Board(list(experiment.methods)) as board:
+            for label, method in experiment.methods.items():
+                work = networks.Work(subject, method, board, Memory(None))
+                with board.line(label):
+                    found = networks.tune(work, wider, experiment.sizes["paper"])
+                rows += [
+                    [name, label, f"{h:g}", f"{scores['validation_nll'][-1]:.3f}"]
+                    for h, scores in found.items()
+                ]
+    show(["experiment", "method", "h N", "validation NLL"], rows)
+
+
 def curves():
     """Experiment -> the rows of its curves."""
     paths = {name: RESULTS / name / "curves.csv" for name in EXPERIMENTS}
@@ -409,6 +443,7 @@ PARTS = {
     "mnist": mnist,
     "ptb": ptb,
     "readings": readings,
+    "beyond": beyond,
     "claims": claims,
     "ends": ends,
     "anchors": anchors,
