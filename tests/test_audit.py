@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
-from vrsgmcmc.audits.findings import cost_per_step
+from vrsgmcmc.audits.findings import cost_per_step, rows_to_look_at
 from vrsgmcmc.result import Context, Divergence
 from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
 
@@ -643,3 +643,21 @@ def test_plot(softmax_audit, tmp_path, kind):
     assert bars == pytest.approx(expected)
     assert figure.get_suptitle().replace("\n", " ") == found.verdict
     assert found.plot() is not None
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters", "rows"),
+    [
+        ((100, 5), 10, 100),
+        ((60_000, 784), 79_510, 4096),
+        ((45_000, 32, 32, 3), 269_722, 4096),
+        ((4_500, 10, 32, 32, 3), 269_722, 546),  # groups of images
+        ((59_000, 35), 13_986_078, 307),
+        ((59_000, 35), 1_000_000_000, 256),
+    ],
+)
+def test_an_audit_looks_at_fewer_rows_where_they_are_dear(shape, parameters, rows):
+    assert (
+        rows_to_look_at((np.broadcast_to(0, shape), np.broadcast_to(0, shape[:1])), parameters)
+        == rows
+    )

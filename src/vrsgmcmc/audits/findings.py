@@ -19,7 +19,8 @@ from vrsgmcmc.theory.predict import forecast
 from vrsgmcmc.tree import named_leaves
 from vrsgmcmc.types import Params, State
 
-MOST_ROWS, MOST_NUMBERS = 4096, 2**32  # data that are looked at, and parameters times data
+MOST_ROWS, FEWEST_ROWS = 4096, 256  # data that are looked at
+MOST_NUMBERS, MOST_VALUES = 2**32, 2**24  # their gradients' numbers, and their own
 KNOWN = ("sgld", "sghmc", "splitting")  # their law on a quadratic is known
 
 
@@ -69,6 +70,14 @@ def predicted(model: Local, context: Context, center: Params) -> Finding:
     )
 
 
+def rows_to_look_at(data: Any, parameters: int) -> int:
+    """Fewer of a large network, or of data that are large themselves, such as groups of images."""
+    leaves = jax.tree.leaves(data)
+    size, values = leaves[0].shape[0], sum(np.prod(leaf.shape[1:], dtype=int) for leaf in leaves)
+    affordable = min(MOST_NUMBERS // parameters, MOST_VALUES // max(1, int(values)))
+    return min(size, MOST_ROWS, max(FEWEST_ROWS, affordable))
+
+
 def measured(context: Context, state: State, center: Params) -> Finding:
     """At the state of the first chain, block by block, in the limit of small steps."""
     estimator: Any = context.estimator
@@ -88,7 +97,7 @@ def measured(context: Context, state: State, center: Params) -> Finding:
                 f"audit: the state's {held[estimator.name]} is not known yet: kernel.refresh it first."
             )
     counts = {name: leaf.size for name, leaf in named_leaves(center)}
-    rows = min(size, MOST_ROWS, max(MOST_ROWS // 16, MOST_NUMBERS // sum(counts.values())))
+    rows = rows_to_look_at(context.data, sum(counts.values()))
     practical = estimator.name == "practical"
     found: Any = theory.noise(
         context.posterior,
