@@ -7,13 +7,14 @@
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
     ptb         docs/experiments.md: the same for the LSTM on Penn Treebank, with and without its clip
     readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
+    resnet      docs/experiments.md: vrSG-MCMC on ResNet-20 with batch-norm, at the step size of SGLD
     beyond      docs/experiments.md: step sizes outside of the grids of the dear networks
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
 Those between the first and the last three sample the Pima regression or a network, for some minutes,
-`ptb` and `readings` for half an hour, `beyond` for hours.
+`ptb`, `readings` and `resnet` for an hour or less, `beyond` for hours.
 """
 
 import csv
@@ -42,6 +43,7 @@ from vrsgmcmc.experiments import resnet20_cifar10 as resnet20
 from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.statements import PAPER
 from vrsgmcmc.experiments.together import curve, wider_gap
 from vrsgmcmc.search import find_mode
 
@@ -351,6 +353,18 @@ def readings():
     show(["", *counts], rows)
 
 
+def resnet():
+    """What the choice of the smaller step costs it, or saves."""
+    experiment, passes = resnet20.EXPERIMENTS["batch-norm"], 8
+    subject = networks.on_device(experiment.load(Settings(size="paper")))
+    with Board([PAPER]) as board, board.line(PAPER):
+        work = networks.Work(subject, experiment.methods[PAPER], board, Memory(None))
+        watched = {"test": subject.judged["test"]}
+        scores = work.scores(work.trace(1, [1.0], passes, 30, 2 * passes, watched), "test")
+    last = {name: values[-1, 0] for name, values in scores.items()}
+    print(f"{PAPER}, h N = 1: test NLL {last['nll']:.4f}, error {last['error']:.2%}")
+
+
 def beyond():
     """The loss at the end of the short runs that choose a step size; of two, as one is no choice."""
     rows = []
@@ -443,6 +457,7 @@ PARTS = {
     "mnist": mnist,
     "ptb": ptb,
     "readings": readings,
+    "resnet": resnet,
     "beyond": beyond,
     "claims": claims,
     "ends": ends,
