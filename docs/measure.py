@@ -75,7 +75,7 @@ STEP_FOR_STEP = {
 READ_STEPS = (0.25, 0.5, 1.0, 2.0)  # h N, the paper's first
 BEYOND = {  # h N
     "lstm-ptb": (lstm_ptb.EXPERIMENT, (2.0, 4.0)),
-    "lstm-wikitext2": (lstm_wikitext2.EXPERIMENT, (1.0, 2.0)),
+    "lstm-wikitext2": (lstm_wikitext2.EXPERIMENT, (2.0, 4.0)),
     "resnet20-cifar10, group-norm": (resnet20.EXPERIMENTS["group-norm"], (0.1, 0.3)),
 }
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
@@ -355,14 +355,14 @@ def readings():
 
 def resnet():
     """What the choice of the smaller step costs it, or saves."""
-    experiment, passes = resnet20.EXPERIMENTS["batch-norm"], 8
+    experiment = resnet20.EXPERIMENTS["batch-norm"]._replace(step_sizes=(1.0,))
+    size = experiment.sizes["paper"]._replace(passes=8)
     subject = networks.on_device(experiment.load(Settings(size="paper")))
-    with Board([PAPER]) as board, board.line(PAPER):
+    with Board([PAPER]) as board, board.line(PAPER) as line:
         work = networks.Work(subject, experiment.methods[PAPER], board, Memory(None))
-        watched = {"test": subject.judged["test"]}
-        scores = work.scores(work.trace(1, [1.0], passes, 30, 2 * passes, watched), "test")
-    last = {name: values[-1, 0] for name, values in scores.items()}
-    print(f"{PAPER}, h N = 1: test NLL {last['nll']:.4f}, error {last['error']:.2%}")
+        found = networks.one(work, experiment, size, 1, line)
+    nll, error = (found.final(name)[0] for name in ("nll", "error"))
+    print(f"{PAPER}, h N = 1: test NLL {nll:.4f}, error {error:.2%}")
 
 
 def beyond():
@@ -374,7 +374,7 @@ def beyond():
         with Board(list(experiment.methods)) as board:
             for label, method in experiment.methods.items():
                 work = networks.Work(subject, method, board, Memory(None))
-                with board.line(label):
+                with board.line(label, parts=[1] * len(networks.groups(wider, subject))):
                     found = networks.tune(work, wider, experiment.sizes["paper"])
                 rows += [
                     [name, label, f"{h:g}", f"{scores['validation_nll'][-1]:.3f}"]

@@ -181,6 +181,20 @@ def test_passes_are_a_positive_number(passes, capsys):
     assert "number" in err
 
 
+@pytest.mark.parametrize(
+    ("name", "passes", "told"),
+    [
+        ("gaussian", "0.1", "methods, 1, cost .* data: vrSG-MCMC, n2 = 1: 0.21;"),
+        ("pima", "0.5", r"methods, 10, cost .* data: .*SVRG-LD: 1.44"),
+    ],
+)
+def test_a_budget_is_kept_or_refused(name, passes, told, tmp_path, capsys):
+    words = ["reproduce", name, "--size", "paper", "--passes", passes, "--out", tmp_path / "report"]
+    code, _, err = run(words, capsys)
+    assert code == 2
+    assert re.search(told, err)
+
+
 def test_the_folder_has_a_name_when_none_is_given(found, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["reproduce", "pima", "pima"], capsys)[0] == 0
@@ -218,11 +232,13 @@ def test_a_word_for_methods_does_not_cut_a_number_short():
     methods = dict.fromkeys(["SGLD, n = 10", "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 1000"])
     chosen = {
         word: list(Settings(methods=(word,)).chosen(methods))
-        for word in ("N1 = 100", "vrsg", "n =")
+        for word in ("N1 = 100", "vrsg", "n =", "n", "100")
     }
     assert chosen["N1 = 100"] == ["vrSG-MCMC, n1 = 100"]
     assert chosen["vrsg"] == list(methods)[1:]
     assert chosen["n ="] == ["SGLD, n = 10"]
+    assert chosen["n"] == list(methods)
+    assert chosen["100"] == ["vrSG-MCMC, n1 = 100"]
     with pytest.raises(ValueError, match="--methods n1 = 10: no method has this in its name"):
         Settings(methods=("n1 = 10",)).chosen(methods)
 

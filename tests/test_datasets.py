@@ -291,7 +291,7 @@ def tiny(tmp_path, monkeypatch):
     monkeypatch.setattr(
         cifar,
         "ARRAYS",
-        {name: (a.ndim, hashlib.sha256(a).hexdigest()) for name, a in PICTURES.items()},
+        {name: (a.shape[1:], hashlib.sha256(a).hexdigest()) for name, a in PICTURES.items()},
     )
     for name, parts in contents.items():
         monkeypatch.setitem(CATALOGUE, name, renewed(name, parts))
@@ -613,6 +613,10 @@ def lying(shape: tuple[int, ...]) -> bytes:
         (npz_bytes(**PICTURES)[:-5000], "cannot be read"),
         (npz_bytes(**PICTURES | {"y_test": PICTURES["y_test"].astype(float)}), "is float64"),
         (npz_bytes(**PICTURES | {"y_test": PICTURES["y_test"][:, None]}), r"uint8 \[2, 1\]"),
+        (
+            npz_bytes(**PICTURES | {"x_test": PICTURES["x_test"].reshape(-1, 3, 32, 32)}),
+            r"uint8 \[2, 3, 32, 32\], not uint8 \[n, 32, 32, 3\]",
+        ),
         (npz_bytes(**PICTURES | {"x_test": 255 - PICTURES["x_test"]}), "x_test in .*sha256"),
         (pickled("x_train"), "it holds Python objects, which could run code"),
         (pickled("y_test"), "it holds Python objects, which could run code"),

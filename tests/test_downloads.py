@@ -584,7 +584,7 @@ def test_get_that_is_interrupted_keeps_what_has_come(text, net, tmp_path, capsys
         context.setattr(download, "sum_of", interrupt)
         code, _, err = run(["data", "get", "ptb"], capsys)
     assert code == 130
-    assert "What has come is kept: the same command goes on behind it." in err
+    assert "The same command goes on behind what has been kept." in err
     part = tmp_path / "cache" / "vrsgmcmc" / "ptb" / "ptb.train.txt.part"
     assert part.read_bytes() == TEXT["train"]
     assert run(["data", "get", "ptb"], capsys)[0] == 0

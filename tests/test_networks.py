@@ -352,8 +352,8 @@ def test_starts_have_the_usual_scales_and_differ_from_chain_to_chain():
 
 def test_equal_descriptions_are_the_same_functions():
     for make in (
-        lambda: cnn.posterior(3, dropout=0.2, crops=True, prior_variance=2),
-        lambda: resnet.posterior(3, norm="batch_norm", crops=True),
+        lambda: cnn.posterior(3, dropout=0.2, augment=True, prior_variance=2),
+        lambda: resnet.posterior(3, norm="batch_norm", augment=True),
         lambda: lstm.posterior(7),
         lambda: mlp.classifier(3, activation="sigmoid"),
     ):
@@ -378,17 +378,24 @@ IMAGES = np.zeros((4, 8, 8, 3), np.uint8), np.zeros(4, int)
         (lambda: cnn.initial(shape=(32, 32)), r"\(h, w, channels\)"),
         (lambda: cnn.posterior().check(IMAGES[0]), r"a tuple \(x, y\).*got a ndarray"),
         (lambda: cnn.posterior().check((IMAGES[0][0], IMAGES[1])), r"got x \(8, 8, 3\)"),
-        (lambda: cnn.posterior().check((IMAGES[0][:3], IMAGES[1])), r"got x \(3, .* y \(4,\)"),
+        (
+            lambda: cnn.posterior().check((IMAGES[0][:3], IMAGES[1])),
+            r"got x \(3, .* y \(4,\)\. Each image has one label",
+        ),
+        (lambda: cnn.posterior().check((IMAGES[0], IMAGES[1][:, None])), r"class: y\[\.\.\., 0\]"),
         (lambda: cnn.posterior().check((IMAGES[0].astype(int), IMAGES[1])), "bytes .*got int64"),
         (lambda: cnn.posterior().check((IMAGES[0], np.array([0, 9, 10, 1]))), "10 in row 2"),
         (lambda: cnn.posterior(4).loglik(numbers(SMALL_CNN), (ONES, 0)), "have 4 outputs"),
         (lambda: resnet.posterior(norm="batch"), "one of 'group_norm', 'batch_norm'.*mean"),
-        (lambda: resnet.posterior(norm="batch_norm").check(IMAGES), r"x \[N, group, h, w, channels\]"),
-        (lambda: resnet.posterior(norm="batch_norm").check(IMAGES), r"resnet.groups\(x, y\)"),
+        (
+            lambda: resnet.posterior(norm="batch_norm").check(IMAGES),
+            r"x \[N, group, h, w, channels\].*resnet.groups\(x, y\)",
+        ),
         (lambda: cnn.posterior().check((IMAGES[0][..., 0], IMAGES[1])), r"x\[\.\.\., None\]"),
         (lambda: cnn.posterior().check((IMAGES[0], np.eye(4, 10))), r"y.argmax\(-1\)"),
         (lambda: cnn.predict(numbers(SMALL_CNN), ONES[None, ..., :1]), r"reads .* 2 channels, got 1"),
         (lambda: cnn.predict(numbers(SMALL_CNN), ONES[None, :8]), r"another size.*shape=\(8, 8, 2\)"),
+        (lambda: cnn.predict(numbers(SMALL_CNN), ONES[None, :7]), "multiples of .*, got 7 x"),
         (lambda: resnet.predict(numbers(SMALL_RESNET), IMAGES[0]), r"initial\(channels=3\)"),
         (lambda: resnet.initial(width=0), r"width=0\).*at least 1"),
         (lambda: resnet.groups(*IMAGES, size=5), "at least 5, got 4 and 4"),

@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from crashes import Crash, commit_chunks, crash_after
 from jax.flatten_util import ravel_pytree
 
 import vrsgmcmc as vr
+from vrsgmcmc import store
 from vrsgmcmc.models import cnn, lstm, resnet
 from vrsgmcmc.posterior import prior_gradient, row_gradients
 
@@ -21,17 +23,17 @@ WORDS = lstm.segments(RNG.integers(0, 5, 4 * N + 1), 4)
 
 SMALL = {
     "cnn": (
-        cnn.posterior(2, crops=True),
+        cnn.posterior(2, augment=True),
         cnn.initial(2, shape=(8, 8, 1), widths=(2, 2, 2, 6)),
         IMAGES,
     ),
     "resnet": (
-        resnet.posterior(2, crops=True),
+        resnet.posterior(2, augment=True),
         resnet.initial(2, channels=1, width=2, blocks=1),
         IMAGES,
     ),
     "resnet in groups": (
-        resnet.posterior(2, norm="batch_norm", crops=True),
+        resnet.posterior(2, norm="batch_norm", augment=True),
         resnet.initial(2, channels=1, width=2, blocks=1),
         GROUPS,
     ),
@@ -116,7 +118,7 @@ PREDICTIONS = {
         *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "resnet in groups", "lstm")),
     ],
 )
-def test_a_chain_is_averaged_stored_and_continued(network, tmp_path):
+def test_a_chain_is_averaged_stored_and_continued(network, tmp_path, monkeypatch):
     """Continued in the middle of a period: under the anchor, the masks and the crops that it has."""
     posterior, initial, data = SMALL[network]
     predict, seen, shape = PREDICTIONS[network]
@@ -125,15 +127,21 @@ def test_a_chain_is_averaged_stored_and_continued(network, tmp_path):
         num_chains=1, keep="averages", progress=False,
         observables={"test": vr.observable(predict, data=jax.tree.map(jnp.asarray, seen), every=5)},
     )  # fmt: skip
-    whole = run(init=initial, num_steps=20, run_dir=tmp_path / "run")
+    whole = run(init=initial, num_steps=20)
     (probabilities,) = whole.averages["test"]
     assert probabilities.shape == shape
     assert np.all((probabilities > 0) & (probabilities < 1))
     assert np.std(probabilities) > 0
 
-    loaded = run(init=initial, num_steps=20, run_dir=tmp_path / "run")
     half = run(init=initial, num_steps=10)
     later = run(init=half.state, num_steps=10)
-    for other in (loaded, later):
+    commit_chunks(monkeypatch, 3)
+    with monkeypatch.context() as patch:
+        crash_after(patch, 3)
+        with pytest.raises(Crash):
+            run(init=initial, num_steps=20, run_dir=tmp_path / "run")
+    assert 0 < store.open(tmp_path / "run").progress["steps"] < 20
+    resumed = run(init=initial, num_steps=20, run_dir=tmp_path / "run")
+    for other in (later, resumed):
         jax.tree.map(np.testing.assert_array_equal, whole.state.position, other.state.position)
-    np.testing.assert_array_equal(whole.averages["test"], loaded.averages["test"])
+    np.testing.assert_array_equal(whole.averages["test"], resumed.averages["test"])

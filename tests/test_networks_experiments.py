@@ -128,14 +128,20 @@ def test_curves_are_compared_where_both_have_come_to():
 
 def test_what_left_the_numbers_or_has_nothing_in_common_is_not_judged():
     gone = shown(SAME_COST, (0.5, 0.4, np.nan, np.nan))
-    assert answered(answers({SGLD: shown(SAME_COST, BETTER), PAPER: gone})) == ["not tested"] * 3
+    claims = answers({SGLD: shown(SAME_COST, BETTER), PAPER: gone})
+    assert answered(claims) == ["not tested"] * 3
+    assert "on an unknown part of the curve by data passes" in claims[0].evidence
     early, late = Curve(np.array([1, 2]), np.ones((2, 1))), Curve(np.array([3, 4]), np.ones((2, 1)))
     assert compare(early, late).lower is None
     assert compare(early, late).mostly is None
     sizes = {f"{ANCHORED}200": shown(SAME_COST, BETTER), f"{ANCHORED}300": gone}
-    assert answered(every_anchor({SGLD: gone} | sizes)) == ["not tested"] * 2
+    claims = every_anchor({SGLD: gone} | sizes)
+    assert answered(claims) == ["not tested"] * 2
+    assert "differ by up to an unknown part by data passes" in claims[1].evidence
     curves = {"mlp-cifar10": of_losses(1, 0.9), "cnn4-cifar10": of_losses(1, np.nan)}
-    assert answered(wider_gap(curves)) == ["not tested"]
+    (claim,) = wider_gap(curves)
+    assert claim.answer == "not tested"
+    assert "cnn4-cifar10 unknown" in claim.evidence
 
 
 def test_smoother_means_by_more_than_chance():
@@ -226,7 +232,7 @@ def test_the_gap_between_architectures():
     two = [*of_losses(1, 1.3, norm="group-norm"), *of_losses(1, 0.1, norm="batch-norm")]
     (claim,) = wider_gap({**grows, "resnet20-cifar10": two})
     assert claim.answer == "in part"
-    assert "resnet20-cifar10 -30.0%" in claim.evidence
+    assert "resnet20-cifar10, group-norm -30.0%, resnet20-cifar10, batch-norm +90" in claim.evidence
     shrinks = {"mlp-cifar10": of_losses(1, 1.3), "cnn4-cifar10": of_losses(1, 1.1)}
     assert wider_gap(shrinks)[0].answer == "no"  # a smaller loss is no gain
     assert wider_gap({"mlp-cifar10": of_losses(1, 2)}) == []
@@ -349,7 +355,7 @@ def test_no_method_gets_more_passes_than_it_should(passes):
 def test_passes_that_do_not_pay_for_a_step_are_refused():
     experiment = TINY._replace(methods={name: METHODS[name] for name in (SGLD, SVRG)})
     with pytest.raises(
-        ValueError, match=r"--passes 0.5: one step of .*: SVRG-LD: 1.17\. Give more"
+        ValueError, match=r"--passes 0.5: the fewest .*, 1, cost .*: SVRG-LD: 1.17\. Give more"
     ):
         networks.run(experiment, Settings(passes=0.5), Memory(None))
 

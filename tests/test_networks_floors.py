@@ -3,8 +3,9 @@
     VRSGMCMC_DATA=... pytest -m slow -n 0 -rP tests/test_networks_floors.py
 
 About a quarter of an hour on one core: 20 s for each run on MNIST, 30 s for each of the MLP on
-CIFAR-10, 2 minutes for CNN-4, 7 for Penn Treebank, 2 for ResNet-20. One chain each, on all the training
-data but those that are kept back for validation, with the loaders and the averages of the experiments.
+CIFAR-10, 2 minutes for CNN-4, 7 for Penn Treebank, 2 for ResNet-20. One chain each, with the loaders
+and the averages of the experiments; the MLP on CIFAR-10 on all training images, the others on those
+that are not kept back for validation.
 """
 
 from collections.abc import Callable

@@ -23,10 +23,10 @@ import numpy as np
 import pytest
 import xarray
 import zarr
+from crashes import Crash, commit_chunks, crash_after
 
 import vrsgmcmc as vr
 from vrsgmcmc import door, driver, search, store
-from vrsgmcmc.pace import Pace
 from vrsgmcmc.store import commits, draws, environment, files, writing
 from vrsgmcmc.store.draws import Layout
 
@@ -63,31 +63,11 @@ def run(run_dir=None, **options):
 THINNED = {"estimator": vr.control_variate(), "burn_in": 13, "thin": 4}
 
 
-class Crash(BaseException):
-    """The end of a process, as far as the run directory can tell."""
-
-
 @pytest.fixture
 def small(monkeypatch):
-    """Chunks of 16 units, each committed; 20 draws in a chunk of zarr."""
-    monkeypatch.setattr(driver, "FIRST_CHUNK", 16)
-    monkeypatch.setattr(Pace, "took", lambda *_: None)
-    monkeypatch.setattr(writing, "SECONDS_BETWEEN_COMMITS", -1.0)
-    monkeypatch.setattr(writing, "LEAST_RATIO", 0)
+    """Chunks of 16 units; 20 draws in a chunk of zarr."""
+    commit_chunks(monkeypatch, 16)
     monkeypatch.setattr(draws, "CHUNK_BYTES", 20 * CHAINS * D * 8)
-
-
-def crash_after(monkeypatch, count):
-    """The process ends behind commit number `count`."""
-    commit, seen = writing.Writer.commit, []
-
-    def counted(self, *arguments, **options):
-        commit(self, *arguments, **options)
-        seen.append(1)
-        if len(seen) > count:
-            raise Crash
-
-    monkeypatch.setattr(writing.Writer, "commit", counted)
 
 
 def broken_run(path, monkeypatch, count=4, **options):

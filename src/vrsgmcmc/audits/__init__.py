@@ -189,5 +189,5 @@ def _audit(context: Context, state: State, center: Params) -> Audit:
         blocks=blocks,
         options=tuple(options),
         variances=own.variances,
-        evaluations=own.evaluations if model is None else model.evaluations,
+        evaluations=own.evaluations + other.evaluations if model is None else model.evaluations,
     )

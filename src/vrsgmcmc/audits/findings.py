@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from vrsgmcmc import theory
+from vrsgmcmc import theory, tree
 from vrsgmcmc.estimators import full
 from vrsgmcmc.result import Context
 from vrsgmcmc.theory.local import LARGEST, Local
@@ -70,11 +70,10 @@ def predicted(model: Local, context: Context, center: Params) -> Finding:
     )
 
 
-def rows_to_look_at(data: Any, parameters: int) -> int:
+def rows_to_look_at(data: Any, size: int, parameters: int) -> int:
     """Fewer of a large network, or of data that are large themselves, such as groups of images."""
-    leaves = jax.tree.leaves(data)
-    size, values = leaves[0].shape[0], sum(np.prod(leaf.shape[1:], dtype=int) for leaf in leaves)
-    affordable = min(MOST_NUMBERS // parameters, MOST_VALUES // max(1, int(values)))
+    values = max(1, tree.size(data) // size)
+    affordable = min(MOST_NUMBERS // parameters, MOST_VALUES // values)
     return min(size, MOST_ROWS, max(FEWEST_ROWS, affordable))
 
 
@@ -97,7 +96,7 @@ def measured(context: Context, state: State, center: Params) -> Finding:
                 f"audit: the state's {held[estimator.name]} is not known yet: kernel.refresh it first."
             )
     counts = {name: leaf.size for name, leaf in named_leaves(center)}
-    rows = rows_to_look_at(context.data, sum(counts.values()))
+    rows = rows_to_look_at(context.data, size, sum(counts.values()))
     practical = estimator.name == "practical"
     found: Any = theory.noise(
         context.posterior,
@@ -150,4 +149,4 @@ def cost_per_step(context: Context, size: int) -> float:
     estimator, count = context.estimator, context.batch_size
     period = estimator.every(size, count)
     refresh = estimator.anchor(size) / period if period else 0.0
-    return (size if estimator.name == "full" else estimator.cost(size, count)) + refresh
+    return estimator.cost(size, count) + refresh

@@ -86,15 +86,10 @@ def get(chosen: list[Dataset], given: dict[str, Any]) -> int:
         try:
             found = obtain(known, into=given.get("data_dir"))
         except (KeyboardInterrupt, SystemExit) as stopped:
-            stopped.add_note("What has come is kept: the same command goes on behind it.")
+            stopped.add_note("The same command goes on behind what has been kept.")
             raise
         for file in known.files:
-            problem = problem_of(file, found[file.name])
-            if problem is None:
-                print(found[file.name])
-            else:
-                problems += 1
-                say(f"vrsgmcmc: {problem}")
+            problems += judged(file, found[file.name])
     return WRONG if problems else 0
 
 
@@ -104,15 +99,20 @@ def verify(chosen: list[Dataset], given: dict[str, Any]) -> int:
         found = look(known, given)
         for file in known.files if chosen or found else ():
             count += 1
-            problem = problem_of(file, found.get(file.name))
-            if problem is None:
-                print(f"{found[file.name]}: as published")
-            else:
-                problems += 1
-                say(f"vrsgmcmc: {problem}")
+            problems += judged(file, found.get(file.name), ": as published")
     if not count:
         print("There is no data set on this machine. See vrsgmcmc data get --help.")
     return WRONG if problems else 0
+
+
+def judged(file: File, path: Path | None, praise: str = "") -> int:
+    """1 if something is wrong with a file, else 0; either is said."""
+    problem = problem_of(file, path)
+    if problem is None:
+        print(f"{path}{praise}")
+        return 0
+    say(f"vrsgmcmc: {problem}")
+    return 1
 
 
 def problem_of(file: File, path: Path | None) -> str | None:

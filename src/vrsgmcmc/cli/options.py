@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -92,9 +91,9 @@ def out_of(config: Config) -> Path:
 
 def command_of(name: str, words: list[str]) -> str:
     """The command as it was given, without the path of the user's home."""
-    home = os.path.expanduser("~")
-    text = shlex.join(["vrsgmcmc", name, *words])
-    return text.replace(home, "~") if len(home) > 1 else text
+    from vrsgmcmc.store.environment import without_home
+
+    return without_home(shlex.join(["vrsgmcmc", name, *words]))
 
 
 def say(line: str) -> None:

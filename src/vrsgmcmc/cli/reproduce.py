@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
+from vrsgmcmc.cli.options import command_of
 from vrsgmcmc.cli.words import Parser, did_you_mean
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
 
@@ -45,19 +45,18 @@ def reproduce(words: list[str]) -> int:
         )
     folders = {name: folder_of(name, names, settings) for name in names}
     from vrsgmcmc.experiments.memory import Memory
-    from vrsgmcmc.experiments.record import alone, claim
+    from vrsgmcmc.experiments.record import claimed, facts
 
     with ExitStack() as held:
         for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
             try:
-                claim(folder, name, settings)
-                held.enter_context(alone(folder))
+                held.enter_context(claimed(folder, name, settings))
             except OSError as error:
                 raise ValueError(f"--out {folder}: {error.strerror or error}") from error
-        command = shlex.join(["vrsgmcmc", "reproduce", *words])
-        done = {n: one(n, replace(settings, out=out), out, command) for n, out in folders.items()}
+        made = facts(command_of("reproduce", words))  # a checkout may move on in the meantime
+        done = {n: one(n, replace(settings, out=out), out, made) for n, out in folders.items()}
         if shared is not None:
-            together(done, shared, settings, command)
+            together(done, shared, settings, made)
         for folder in folders.values():
             Memory(folder).forget()
     return 0
@@ -128,18 +127,18 @@ def folder_of(name: str, names: list[str], settings: Settings) -> Path:
     return settings.out / name if len(names) > 1 else settings.out
 
 
-def one(name: str, settings: Settings, folder: Path, command: str) -> Outcome:
+def one(name: str, settings: Settings, folder: Path, made: dict[str, Any]) -> Outcome:
     """Run one experiment and write everything about it."""
     from vrsgmcmc.experiments.memory import Memory
-    from vrsgmcmc.experiments.record import facts, save_csv, save_record
+    from vrsgmcmc.experiments.record import save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
-    memory, made = Memory(folder), facts(command)  # a checkout may move on in the meantime
+    memory = Memory(folder)
     try:
         outcome = module.run(settings, memory)
     except (KeyboardInterrupt, SystemExit) as error:
         begun = "goes on where this one stopped" if memory.holds else "starts it again"
-        error.add_note(f"The same command {begun}: {command}")
+        error.add_note(f"The same command {begun}: {made['command']}")
         raise
 
     from vrsgmcmc import reports
@@ -155,15 +154,16 @@ def one(name: str, settings: Settings, folder: Path, command: str) -> Outcome:
     return outcome
 
 
-def together(done: dict[str, Outcome], folder: Path, settings: Settings, command: str) -> None:
+def together(
+    done: dict[str, Outcome], folder: Path, settings: Settings, made: dict[str, Any]
+) -> None:
     """One page about all of them."""
     from vrsgmcmc import reports
-    from vrsgmcmc.experiments.record import facts, save_record
+    from vrsgmcmc.experiments.record import save_record
     from vrsgmcmc.experiments.together import page, wider_gap
 
     found = page("The paper's experiments", {name: each.report for name, each in done.items()})
     gap = wider_gap({name: each.tables["curves"] for name, each in done.items()})
-    made = facts(command)
     found = found._replace(claims=[*found.claims, *gap], facts=made)
     claims = [claim._asdict() for claim in found.claims]
     save_record(folder, ALL, made, settings, {"claims": claims})

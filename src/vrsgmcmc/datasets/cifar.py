@@ -40,11 +40,12 @@ MOST_BYTES = (
     6 * MOST_RECORDS * RECORD + 2**20
 )  # of the archive, unpacked: the data, headers, a page
 MOST_HEADER = 2**16  # of an array in an .npz file
-ARRAYS = {  # name in the .npz file -> axes, sha256 of its bytes
-    "x_train": (4, "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a"),
-    "y_train": (1, "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253"),
-    "x_test": (4, "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04"),
-    "y_test": (1, "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5"),
+PICTURE = (SIDE, SIDE, CHANNELS)
+ARRAYS = {  # name in the .npz file -> shape of a row, sha256 of all bytes
+    "x_train": (PICTURE, "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a"),
+    "y_train": ((), "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253"),
+    "x_test": (PICTURE, "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04"),
+    "y_test": ((), "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5"),
 }
 DAMAGED = (
     *(ValueError, KeyError, EOFError, OSError, MemoryError, RuntimeError, TypeError, SyntaxError),
@@ -126,7 +127,7 @@ def from_npz(path: Path) -> Images:
     """The pictures in an .npz file with `x_train`, `y_train`, `x_test` and `y_test`, uint8."""
     try:
         with zipfile.ZipFile(path) as archive:
-            arrays = {name: array(archive, name, axes) for name, (axes, _) in ARRAYS.items()}
+            arrays = {name: array(archive, name, row) for name, (row, _) in ARRAYS.items()}
     except DAMAGED as error:
         objects = "Object arrays" in str(error)
         told = "it holds Python objects, which could run code" if objects else error
@@ -138,12 +139,13 @@ def from_npz(path: Path) -> Images:
     return Images(x_train, classes(y_train), x_test, classes(y_test), CLASSES)
 
 
-def array(archive: zipfile.ZipFile, name: str, axes: int) -> np.ndarray:
+def array(archive: zipfile.ZipFile, name: str, row: tuple[int, ...]) -> np.ndarray:
     member = archive.getinfo(f"{name}.npy")
     if member.file_size > 5 * MOST_RECORDS * RECORD + MOST_HEADER:
         raise ValueError(f"{name} unpacks to {member.file_size:,} bytes")
     with archive.open(member) as file:
         found = np.lib.format.read_array(file, allow_pickle=False)
-    if found.dtype != np.uint8 or found.ndim != axes:
-        raise ValueError(f"{name} is {found.dtype} {list(found.shape)}, not bytes of {axes} axes")
+    if found.dtype != np.uint8 or not found.ndim or found.shape[1:] != row:
+        wanted = ", ".join(map(str, ("n", *row)))
+        raise ValueError(f"{name} is {found.dtype} {list(found.shape)}, not uint8 [{wanted}]")
     return found

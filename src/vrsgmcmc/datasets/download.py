@@ -1,8 +1,9 @@
 """A file from the first mirror that gives all of it.
 
 What comes is kept in NAME.part, and a download that broke off goes on behind it, from the same mirror
-or from another. The file gets its name at the end, in one step, when its length and sha256 are those of
-the catalogue: a mirror is asked, never trusted. One process downloads, others wait for it.
+or from another; of an answer that does not say how long it is, all or nothing is kept. The file gets
+its name at the end, in one step, when its length and sha256 are those of the catalogue: a mirror is
+asked, never trusted. One process downloads, others wait for it.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def download(file: File, path: Path) -> None:
         with alone(path), Meter(file.name, file.length) as meter:
             if path.is_file():  # the other process has brought it
                 return
+            aside(part).unlink(missing_ok=True)  # of a process that was killed
             from_any(file, part, meter)
             with part.open("rb") as whole:
                 os.fsync(whole.fileno())
@@ -131,13 +133,16 @@ def whole_or_nothing(
 
     It takes the place of what is here only if it is as long as the file.
     """
-    aside = part.with_name(f"{part.name}.new")
     try:
-        with aside.open("wb") as out:
+        with aside(part).open("wb") as out:
             copy(response, out, 0, file.length, meter)
-        os.replace(aside, part)
+        os.replace(aside(part), part)
     finally:
-        aside.unlink(missing_ok=True)
+        aside(part).unlink(missing_ok=True)
+
+
+def aside(part: Path) -> Path:
+    return part.with_name(f"{part.name}.new")
 
 
 def check_answer(response: http.client.HTTPResponse, start: int, length: int) -> int:

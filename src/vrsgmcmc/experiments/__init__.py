@@ -45,7 +45,7 @@ class Settings:
         """The methods asked for, by a part of their names that does not cut a number short."""
         if not self.methods:
             return methods
-        words = {word: re.compile(rf"{re.escape(word)}(?!\d)", re.I) for word in self.methods}
+        words = {word: part_of_name(word) for word in self.methods}
         unknown = [word for word, part in words.items() if not any(map(part.search, methods))]
         if unknown:
             raise ValueError(
@@ -53,6 +53,11 @@ class Settings:
                 f"{'; '.join(methods)}."
             )
         return {n: m for n, m in methods.items() if any(p.search(n) for p in words.values())}
+
+
+def part_of_name(word: str) -> re.Pattern[str]:
+    before, after = r"(?<!\d)" * word[:1].isdigit(), r"(?!\d)" * word[-1:].isdigit()
+    return re.compile(before + re.escape(word) + after, re.I)
 
 
 class Outcome(NamedTuple):

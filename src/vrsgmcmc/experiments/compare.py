@@ -70,7 +70,9 @@ def graded(*held: bool | None) -> str:
 def along(found: Mapping[str, Comparison]) -> str:
     """In words, for each axis."""
     return "; ".join(
-        f"on {each.share:.0%} of the curve by {label}, ending at {each.ends[0]:.4f} against "
+        f"on an unknown part of the curve by {label}"
+        if np.isnan(each.share)
+        else f"on {each.share:.0%} of the curve by {label}, ending at {each.ends[0]:.4f} against "
         f"{each.ends[1]:.4f}"
         for label, each in found.items()
     )

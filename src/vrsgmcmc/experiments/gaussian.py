@@ -22,7 +22,7 @@ from vrsgmcmc.experiments.board import Board, Line
 from vrsgmcmc.experiments.compare import standard_error
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
 from vrsgmcmc.experiments.memory import Memory
-from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.methods import Method, check_passes
 from vrsgmcmc.reports import Claim, Report, Section, Table
 
 N, N1, PERIOD = 1000, 200, 10
@@ -69,6 +69,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
     size = settings.of(SIZES)
     chains = settings.seeds or size.chains
     methods = settings.chosen({name: METHODS[name] for name in size.methods})
+    check_passes(methods, N, size.passes)
     data = np.random.default_rng(0).normal(0.7, 1.0, N).astype(np.float32)
     problem = theory.gaussian_mean(data)
     mean, covariance = problem.posterior()
@@ -91,7 +92,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
     shown = {}
     with Board(list(methods)) as board:
         for name, method in methods.items():
-            with board.line(name, parts=(1,)) as line:
+            with board.line(name) as line:
                 shown[name] = one(method, line)
     return outcome(methods, shown, truth, chains, size)
 

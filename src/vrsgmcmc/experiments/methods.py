@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,3 +43,16 @@ class Method(NamedTuple):
         most = int(passes * size // self.estimator.cost(size, self.batch_size)) + 1
         costs = self.cost(size, np.arange(1, most + 1))
         return int(np.searchsorted(costs, passes * size, side="right"))
+
+
+def check_passes(
+    methods: Mapping[str, Method], size: int, passes: float, *, steps: int = 1
+) -> None:
+    """Every method can make so many steps."""
+    least = {name: float(method.cost(size, steps)) / size for name, method in methods.items()}
+    if dear := {name: cost for name, cost in least.items() if cost > passes}:
+        named = "; ".join(f"{name}: {math.ceil(100 * cost) / 100:g}" for name, cost in dear.items())
+        raise ValueError(
+            f"--passes {passes:g}: the fewest steps of these methods, {steps}, cost more passes over "
+            f"the data: {named}. Give more passes, or name other methods with --methods."
+        )

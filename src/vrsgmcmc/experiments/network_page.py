@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 GRADIENTS = 20
 TITLES = {"nll": "negative log-likelihood", "error": "error", "perplexity": "perplexity"}
+WHERE = {
+    **{"test": "test", "train": "training"},
+    **{"test_sample": "last sample, test", "train_sample": "last sample, training"},
+}
 DIVIDED = " The time of all chains is divided by their number."
 AXES = {
     "data passes": Shown.passes,
@@ -42,7 +46,6 @@ def outcome(
     seeds: int,
 ) -> Outcome:
     measures = subject.judged["test"].measures
-    scored = [("train", measures[1]), ("test_sample", measures[1])]
     table = at_the_end(shown, measures[1], seeds)
     calibrated = calibration(subject, shown)
     lengths = {} if subject.task.clip is None else gradient_lengths(subject, shown)
@@ -51,16 +54,20 @@ def outcome(
         *(
             Section(
                 f"Test data, against {label}",
-                figure=picture(shown, axis, label, [("test", m) for m in reversed(measures)]),
+                figure=picture(shown, label, "test"),
                 caption="Of the average prediction; means over seeds, bands from the least to the "
                 "most." + DIVIDED * (axis is Shown.seconds and seeds > 1),
             )
             for label, axis in AXES.items()
         ),
         Section(
-            "Training data, and the current sample",
-            figure=picture(shown, Shown.passes, "data passes", scored),
-            caption="Above: the average prediction. Below: the last sample alone.",
+            "Training data, against data passes",
+            figure=picture(shown, "data passes", "train"),
+            caption="Of the average prediction.",
+        ),
+        Section(
+            "The last sample alone, against data passes",
+            figure=picture(shown, "data passes", "test_sample", "train_sample"),
         ),
         Section("At the end", table=table),
         *grid(shown, measures),
@@ -158,21 +165,21 @@ def at_the_edge(shown: Mapping[str, Shown]) -> list[str]:
     ]
 
 
-def picture(
-    shown: Mapping[str, Shown], axis: Callable, label: str, panels: Sequence[tuple[str, str]]
-) -> figures.Figure:
-    where = {"test": "test", "train": "training", "test_sample": "last sample, test"}
+def picture(shown: Mapping[str, Shown], label: str, *rows: str) -> figures.Figure:
+    """Both scores of some rows against a cost."""
+    axis = AXES[label]
 
-    def panel(rows: str, measure: str) -> figures.Panel:
-        values = {name: each.scores[rows][measure] for name, each in shown.items()}
+    def panel(where: str, measure: str) -> figures.Panel:
+        values = {name: each.scores[where][measure] for name, each in shown.items()}
         return figures.Panel(
-            f"{where[rows]}: {TITLES[measure]}",
+            f"{WHERE[where]}: {TITLES[measure]}",
             {name: (axis(each), values[name].mean(1)) for name, each in shown.items()},
             log_y=True,
             bands={n: (v.min(1), v.max(1)) for n, v in values.items() if v.shape[1] > 1},
         )
 
-    return figures.curves([panel(*each) for each in panels], x_label=label)
+    measures = next(iter(shown.values())).measures
+    return figures.curves([panel(r, m) for r in rows for m in reversed(measures)], x_label=label)
 
 
 def grid(shown: Mapping[str, Shown], measures: Sequence[str]) -> list[Section]:

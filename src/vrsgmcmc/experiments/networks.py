@@ -9,7 +9,6 @@ ends.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from vrsgmcmc.experiments.board import Board, Line
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
 from vrsgmcmc.experiments.judged import Judged
 from vrsgmcmc.experiments.memory import Memory
-from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.methods import Method, check_passes
 from vrsgmcmc.experiments.shown import Shown, told
 from vrsgmcmc.experiments.statements import METHODS, PAPER, SGLD, answers
 from vrsgmcmc.folds import observable
@@ -80,17 +79,6 @@ def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
     return network_page.outcome(experiment, subject, shown, size, seeds)
 
 
-def check_passes(methods: Mapping[str, Method], size: int, passes: float) -> None:
-    """Every method can make a step."""
-    least = {name: float(method.cost(size, 1)) / size for name, method in methods.items()}
-    if dear := {name: cost for name, cost in least.items() if cost > passes}:
-        named = "; ".join(f"{name}: {math.ceil(100 * cost) / 100:g}" for name, cost in dear.items())
-        raise ValueError(
-            f"--passes {passes:g}: one step of these methods costs more passes over the data: {named}. "
-            "Give more passes, or name other methods with --methods."
-        )
-
-
 def shortened(experiment: Experiment, everything: bool) -> Experiment:
     """Two methods, unless some are named, and no choice of a step size."""
     methods = (
@@ -136,7 +124,7 @@ class Work(NamedTuple):
     ) -> Trace:
         """A chain for each step size h N, for so many passes; stages have keys of their own."""
         subject, method = self.subject, self.method
-        affordable = max(1, method.affordable(subject.size, passes))
+        affordable = method.affordable(subject.size, passes)
         every = max(1, affordable // predictions)
         averaged = {
             name: observable(rows.predict, data=rows.data, every=every)
@@ -147,7 +135,7 @@ class Work(NamedTuple):
             subject.task._replace(observables=averaged, snapshots=looks),
             method,
             np.asarray(steps) / (subject.size * subject.together),
-            every * cuts(affordable // every, points),
+            cuts(affordable, points, multiple=every),
             board=self.board,
             memory=self.memory,
         )

@@ -29,7 +29,7 @@ from vrsgmcmc.experiments import Outcome, Settings, statements
 from vrsgmcmc.experiments.board import Board, Line
 from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
 from vrsgmcmc.experiments.memory import Memory
-from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.methods import Method, check_passes
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
 from vrsgmcmc.experiments.shown import Shown
 from vrsgmcmc.experiments.statements import ANCHORED, PAPER, SGLD
@@ -109,6 +109,7 @@ def run(settings: Settings, memory: Memory) -> Outcome:
     methods = settings.chosen({name: METHODS[name] for name in size.methods})
     problem, known = prepare(), reference()
     train = problem.train
+    check_passes(methods, len(train[0]), size.passes, steps=EVERY)
     task = Task(
         models.logistic.posterior(),
         train,

@@ -7,7 +7,7 @@ import json
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -16,18 +16,32 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from vrsgmcmc.experiments import Settings
-from vrsgmcmc.store.environment import xla_flags
+from vrsgmcmc.store.environment import without_home, xla_flags
 from vrsgmcmc.store.files import Folder, as_json
 
 RECORD = "run.json"  # every folder of results has one
-LOCK = ".lock"  # and this, while it is written to
+LOCK = ".lock"  # and this, held while it is written to
 
 
-def claim(folder: Path, experiment: str, settings: Settings) -> None:
+@contextmanager
+def claimed(folder: Path, experiment: str, settings: Settings) -> Iterator[None]:
     """Make the folder, or take one that is empty or holds an earlier run of the same."""
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
+    check(folder, experiment, settings)
     folder.mkdir(parents=True, exist_ok=True)
+    with alone(folder):
+        check(folder, experiment, settings)  # another command may have ended in the meantime
+        if not record_in(folder):  # so that what is left of it, if it stops, is known as ours
+            begun = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
+            Folder(folder).replace(RECORD, as_json(begun))
+        yield
+
+
+def check(folder: Path, experiment: str, settings: Settings) -> None:
+    """Refuses to replace what comes from elsewhere."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
     there, names = record_in(folder), {path.name for path in folder.iterdir()}
     if names - {f"{RECORD}.part", LOCK} and there.get("experiment") != experiment:
         raise FileExistsError(
@@ -40,9 +54,6 @@ def claim(folder: Path, experiment: str, settings: Settings) -> None:
             f"this folder holds the results of `{there.get('command')}`, which this run would replace. "
             "Name another folder, or remove this one."
         )
-    if not there:  # so that what is left of it, if it stops, is known as ours
-        begun = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
-        Folder(folder).replace(RECORD, as_json(begun))
 
 
 @contextmanager
@@ -59,8 +70,6 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            (folder / LOCK).unlink()
         lock.release()
 
 
@@ -76,7 +85,7 @@ def record_in(folder: Path) -> dict[str, Any]:
 
 def plain(settings: Settings) -> dict[str, Any]:
     return {
-        name: str(value) if isinstance(value, Path) else value
+        name: without_home(str(value)) if isinstance(value, Path) else value
         for name, value in asdict(settings).items()
     }
 
@@ -120,8 +129,8 @@ def save_record(
     made: Mapping[str, Any],
     settings: Settings,
     results: Mapping[str, Any],
-) -> str:
-    """Write the results with the `facts` and settings that gave them; returns the name."""
+) -> None:
+    """Write the results with the `facts` and settings that gave them."""
     record = {
         "program": "vrsgmcmc",
         "experiment": experiment,
@@ -131,7 +140,6 @@ def save_record(
     }
     text = json.dumps(without_nan(record), indent=1, allow_nan=False)
     Folder(folder).replace(RECORD, f"{text}\n".encode())
-    return RECORD
 
 
 def without_nan(value: Any) -> Any:
@@ -143,10 +151,9 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows with the same keys as a table; returns the name of the file."""
+def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same keys as a table."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return path.name

@@ -135,7 +135,10 @@ def every_anchor(shown: Mapping[str, Shown]) -> list[Claim]:
             "From n1 = 200 on the curves nearly coincide.",
             graded(*(None if np.isnan(s) else s < COINCIDE for s in spreads.values())),
             "Their test NLLs differ by up to "
-            + " and ".join(f"{spread:.1%} by {label}" for label, spread in spreads.items())
+            + " and ".join(
+                f"{'an unknown part' if np.isnan(spread) else f'{spread:.1%}'} by {label}"
+                for label, spread in spreads.items()
+            )
             + ", at the worst place in the second half of the (logarithmic) axis.",
         ),
     ]
@@ -163,7 +166,8 @@ def widest(curves: Sequence[Shown], axis: Axis) -> float:
 def roughness(each: Shown) -> tuple[float, float]:
     """How much the last sample's loss jumps over the last half of the points, and the error of it.
 
-    The error is over seeds, or over the jumps where there is one seed.
+    That of the average prediction does not jump: it bends, more where it falls more. The error is over
+    seeds, or over the jumps where there is one seed.
     """
     values = each.scores["test_sample"]["nll"]
     values = values[len(values) // 2 :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from vrsgmcmc.reports import Claim, Report
 
 HARDER = ("mlp-cifar10", "cnn4-cifar10", "resnet20-cifar10")
 Rows: TypeAlias = Sequence[Mapping[str, Any]]  # of curves.csv
+Line: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 def joined(title: str, kind: str, parts: Mapping[str, Outcome]) -> Outcome:
@@ -37,16 +38,22 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
     known = [n for n in HARDER if {SGLD, PAPER} <= {row["method"] for row in curves.get(n, ())}]
     if len(known) < 2:
         return []
+    levels = [networks(name, curves[name]) for name in known]
     held, words = [], []
     for axis, label in {"data_passes": "", "paper_passes": " as the paper counts"}.items():
-        pairs = {n: [curve(curves[n], method, axis) for method in (SGLD, PAPER)] for n in known}
-        until = min(x[-1] for pair in pairs.values() for x, _ in pair)
-        losses = {n: [np.interp(until, x, y) for x, y in pair] for n, pair in pairs.items()}
-        gains = {n: 1 - ours / theirs for n, (theirs, ours) in losses.items()}
-        known_gains = np.isfinite(list(gains.values())).all()
-        held += [a < b and b > 0 if known_gains else None for a, b in pairwise(gains.values())]
-        listed = ", ".join(f"{name} {gain:+.1%}" for name, gain in gains.items())
-        words.append(f"after {until:.3g} passes{label}: {listed}")
+        pairs = [
+            {n: [curve(rows, m, axis) for m in (SGLD, PAPER)] for n, rows in level.items()}
+            for level in levels
+        ]
+        until = min(x[-1] for level in pairs for pair in level.values() for x, _ in pair)
+        gains = [{n: gain(until, *pair) for n, pair in level.items()} for level in pairs]
+        listed = {name: found for level in gains for name, found in level.items()}
+        for easier, harder in pairwise(gains):
+            held += [a < b and b > 0 for a, b in product(easier.values(), harder.values())]
+        if not np.isfinite(list(listed.values())).all():
+            held.append(None)
+        told = (f"{n} {f'{g:+.1%}' if np.isfinite(g) else 'unknown'}" for n, g in listed.items())
+        words.append(f"after {until:.3g} passes{label}: {', '.join(told)}")
     return [
         Claim(
             "The gap between vrSG-MCMC and SGLD grows with the harder architecture.",
@@ -56,11 +63,27 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
     ]
 
 
-def curve(rows: Rows, method: str, axis: str) -> tuple[np.ndarray, np.ndarray]:
-    """Test NLL against a cost, the mean over seeds; of several networks, the first one's."""
+def networks(name: str, rows: Rows) -> dict[str, Rows]:
+    """The rows of each network of an experiment."""
+    norms = dict.fromkeys(row.get("norm") for row in rows)
+    return {
+        name if norm is None else f"{name}, {norm}": [
+            row for row in rows if row.get("norm") == norm
+        ]
+        for norm in norms
+    }
+
+
+def gain(until: float, theirs: Line, ours: Line) -> float:
+    """How much lower our loss is, after so many passes."""
+    return float(1 - np.interp(until, *ours) / np.interp(until, *theirs))
+
+
+def curve(rows: Rows, method: str, axis: str) -> Line:
+    """Test NLL against a cost, the mean over seeds."""
     points = defaultdict(list)
     for row in rows:
-        if row["method"] == method and row.get("norm") == rows[0].get("norm"):
+        if row["method"] == method:
             points[float(row[axis])].append(float(row["test_nll"]))
     return np.array(list(points)), np.array([np.mean(values) for values in points.values()])
 

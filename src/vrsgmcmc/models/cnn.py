@@ -47,13 +47,13 @@ def posterior(
     num_classes: int = 10,
     *,
     dropout: float = 0.5,
-    crops: bool = False,
+    augment: bool = False,
     prior_variance: float | int = 1.0,
 ) -> Posterior:
     """The posterior of the network's parameters.
 
     - `dropout`: the rate, from 0 (none) to below 1.
-    - `crops`: show each image moved by up to 4 pixels and mirrored at random.
+    - `augment`: show each image moved by up to 4 pixels and mirrored at random.
     """
     num_classes = whole("cnn.posterior", "num_classes", num_classes, least=2)
     dropout = number("cnn.posterior", "dropout", dropout)
@@ -65,7 +65,7 @@ def posterior(
     return Posterior(
         normal_prior(positive("prior_variance", prior_variance)),
         _loglik(num_classes, dropout),
-        _augment(dropout > 0, bool(crops)),
+        _augment(dropout > 0, bool(augment)),
         check=_check(num_classes),
     )
 
@@ -98,20 +98,33 @@ def logits(
 ) -> Float[Array, " classes"]:
     """f(x) for one image; with a key, some outputs of the last convolution are dropped."""
     *pooled, last = net.convolutions
-    shape = f"initial(shape={tuple(image.shape)})"
-    check_channels("cnn", image, net.convolutions[0].kernel.shape[2], shape)
+    check_size(net, image)
     x = pixels(image, last.kernel.dtype)[None]
     for convolution in pooled:
         x = jax.nn.relu(max_pool(convolution(x)))
     x = jax.nn.relu(last(x)).reshape(-1)
-    if x.shape[0] != net.head.weight.shape[0]:
-        raise ValueError(
-            f"cnn: the network was made for images of another size than these. Start from {shape}."
-        )
     if key is not None:
         kept = jax.random.bernoulli(key, 1 - dropout, x.shape)
         x = jnp.where(kept, x / (1 - dropout), 0)
     return net.head(x)
+
+
+def check_size(net: CNN, image: Shaped[Array, "h w c"]) -> None:
+    """Refuses images that the network was not made for."""
+    h, w, _ = image.shape
+    start = f"initial(shape={tuple(image.shape)})"
+    check_channels("cnn", image, net.convolutions[0].kernel.shape[2], start)
+    pools = len(net.convolutions) - 1
+    side = 2**pools
+    if h % side or w % side:
+        raise ValueError(
+            f"cnn: h and w of images must be multiples of {side}, for {pools} pools halve "
+            f"them, got {h} x {w}. Pad the images."
+        )
+    if (h // side) * (w // side) * net.convolutions[-1].kernel.shape[3] != net.head.weight.shape[0]:
+        raise ValueError(
+            f"cnn: the network was made for images of another size than these. Start from {start}."
+        )
 
 
 def max_pool(x: Float[Array, "k h w c"]) -> Float[Array, "k h/2 w/2 c"]:

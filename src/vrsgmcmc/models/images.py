@@ -66,10 +66,13 @@ def check_images(model: str, data: Any, num_classes: int, axes: str = "N, h, w, 
     if len(x.shape) != rank or x.shape[: rank - 3] != y.shape:
         if rank == 5 and len(x.shape) == 4:
             repair = "Make groups with resnet.groups(x, y)."
-        elif len(x.shape) == rank and len(y.shape) == rank - 2:
-            repair = "A label is the number of a class: y.argmax(-1), if y has a column for each."
-        else:
+        elif len(x.shape) == rank - 1:
             repair = "Grey images get a last axis with x[..., None]."
+        elif len(y.shape) == rank - 2:
+            how = "y[..., 0]" if y.shape[-1] == 1 else "y.argmax(-1), if y has a column for each"
+            repair = f"A label is the number of a class: {how}."
+        else:
+            repair = "Each image has one label."
         raise ValueError(
             f"{model}: the data must be {shapes}, got x {tuple(x.shape)} and y {tuple(y.shape)}. "
             f"{repair}"

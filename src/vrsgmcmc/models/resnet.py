@@ -102,20 +102,20 @@ def posterior(
     num_classes: int = 10,
     *,
     norm: str = "group_norm",
-    crops: bool = False,
+    augment: bool = False,
     prior_variance: float | int = 1.0,
 ) -> Posterior:
     """The posterior of the network's parameters.
 
     - `norm`: "group_norm", a datum is an image; "batch_norm", a datum is a group of images.
-    - `crops`: show each image moved by up to 4 pixels and mirrored at random.
+    - `augment`: show each image moved by up to 4 pixels and mirrored at random.
     """
     num_classes = whole("resnet.posterior", "num_classes", num_classes, least=2)
     grouped = one_of("resnet.posterior", "norm", norm, NORMS) == "batch_norm"
     return Posterior(
         normal_prior(positive("prior_variance", prior_variance)),
         _loglik(num_classes, grouped),
-        (_augment_group if grouped else _augment_image) if crops else None,
+        (_augment_group if grouped else _augment_image) if augment else None,
         check=_check(num_classes, grouped),
     )
 

@@ -9,7 +9,6 @@ import os
 import platform
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -44,7 +43,13 @@ def describe(seed: Any, data: str) -> dict[str, Any]:
 
 
 def xla_flags() -> str:
-    return os.environ.get("XLA_FLAGS", "").replace(str(Path.home()), "~")
+    return without_home(os.environ.get("XLA_FLAGS", ""))
+
+
+def without_home(text: str) -> str:
+    """A record says nothing of whose machine it was made on."""
+    home = os.path.expanduser("~")
+    return text.replace(home, "~") if len(home) > 1 else text
 
 
 def cpu_model() -> str:
