@@ -404,14 +404,17 @@ def ends():
         if "test_sample_nll" not in found[0]:
             continue
         measure = "test_error" if "test_error" in found[0] else "test_perplexity"
+        record = json.loads((RESULTS / name / "run.json").read_text())
         chains = {(each.get("norm", ""), each["method"], each["seed"]): each for each in found}
         methods = dict.fromkeys(chain[:2] for chain in chains)
         for norm, method in methods:
             last = [each for chain, each in chains.items() if chain[:2] == (norm, method)]
-            (passes, pace, score, loss), (*_, error) = average(
+            calibrated = record.get(norm, record)["calibration"].get(method)
+            (passes, pace, score, trained, loss), (*_, error) = average(
                 [float(each["data_passes"]) for each in last],
                 [float(each["seconds"]) / float(each["data_passes"]) for each in last],
                 [float(each[measure]) for each in last],
+                [float(each["train_nll"]) for each in last],
                 [float(each["test_nll"]) for each in last],
             )
             rows.append(
@@ -422,11 +425,13 @@ def ends():
                     f"{passes:.3g}",
                     f"{score:.2%}" if measure == "test_error" else f"{score:.1f}",
                     f"{loss:.4f}" + (f" ± {error:.4f}" if len(last) > 1 else ""),
+                    f"{trained:.3f}",
+                    "" if calibrated is None else f"{calibrated['ECE']:.3f}",
                     f"{pace:.3g}",
                 ]
             )
-    names = ["h N", "data passes", "test error or perplexity", "test NLL", "s per pass"]
-    show(["experiment", "method", *names], rows)
+    names = ["h N", "data passes", "test error or perplexity", "test NLL", "training NLL", "ECE"]
+    show(["experiment", "method", *names, "s per pass"], rows)
 
 
 def anchors():
