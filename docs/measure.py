@@ -5,6 +5,7 @@
     pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
     saga        docs/choosing.md: what the order does to SAGA
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
+    cnn4        docs/experiments.md: the same for CNN-4
     ptb         docs/experiments.md: the same for the LSTM on Penn Treebank, with and without its clip
     readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
     resnet      docs/experiments.md: vrSG-MCMC on ResNet-20 with batch-norm, at the step size of SGLD
@@ -14,7 +15,7 @@
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
 Those between the first and the last three sample the Pima regression or a network, for some minutes,
-`ptb`, `readings` and `resnet` for an hour or less, `beyond` for hours.
+`cnn4`, `ptb`, `readings` and `resnet` for an hour or less, `beyond` for hours.
 """
 
 import csv
@@ -34,6 +35,7 @@ import vrsgmcmc as vr
 from vrsgmcmc.experiments import (
     EXPERIMENTS,
     Settings,
+    cnn4_cifar10,
     lstm_ptb,
     lstm_wikitext2,
     mlp_mnist,
@@ -296,15 +298,24 @@ def nll(*args):
     return score(*args)["nll"].mean()
 
 
-def mnist():
+def step_for_step(subject, methods, step_sizes, count, *chains):
     """The loss after the same number of steps of the same size, whatever they cost."""
-    subject = mlp_mnist.load(Settings())
     rows = []
-    for name, method in STEP_FOR_STEP.items():
-        losses = [nll(subject, method, step, STEPS) for step in MNIST_STEPS]
-        price = method.cost(subject.size, STEPS) / STEPS
+    for name, method in methods.items():
+        losses = [nll(subject, method, step, count, *chains) for step in step_sizes]
+        price = method.cost(subject.size, count) / count
         rows.append([name, f"{price:g}", *(f"{each:.4f}" for each in losses)])
-    show(["", "gradients per step", *(f"h N = {step}" for step in MNIST_STEPS)], rows)
+    show(["", "gradients per step", *(f"h N = {step}" for step in step_sizes)], rows)
+
+
+def mnist():
+    step_for_step(mlp_mnist.load(Settings()), STEP_FOR_STEP, MNIST_STEPS, STEPS)
+
+
+def cnn4():
+    """With an anchor of ten times as many data, too: what is left then is the noise of the pairs."""
+    methods = STEP_FOR_STEP | {"vrSG-MCMC, n1 = 1000, m = 10": Method(vr.practical(1000, 10))}
+    step_for_step(cnn4_cifar10.load(Settings()), methods, (0.02, 0.05), 2000, 1)
 
 
 def ptb():
@@ -460,6 +471,7 @@ PARTS = {
     "pima": pima,
     "saga": saga,
     "mnist": mnist,
+    "cnn4": cnn4,
     "ptb": ptb,
     "readings": readings,
     "resnet": resnet,
