@@ -438,7 +438,7 @@ def ends():
                     f"{loss:.4f}" + (f" ± {error:.4f}" if len(last) > 1 else ""),
                     f"{trained:.3f}",
                     "" if calibrated is None else f"{calibrated['ECE']:.3f}",
-                    f"{pace:.3g}",
+                    f"{float(f'{pace:.3g}'):g}",  # 2670, not 2.67e+03
                 ]
             )
     names = ["h N", "data passes", "test error or perplexity", "test NLL", "training NLL", "ECE"]

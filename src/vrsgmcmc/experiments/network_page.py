@@ -148,7 +148,7 @@ def at_the_end(shown: Mapping[str, Shown], measure: str, seeds: int) -> Table:
             nll,
             nll_error if seeds > 1 else None,
             told(measure, each.final(measure, "train")[0]),
-            f"{each.seconds()[-1] / each.passes()[-1]:.3g}",
+            f"{float(f'{each.seconds()[-1] / each.passes()[-1]:.3g}'):g}",  # 2670, not 2.67e+03
         )
 
     names = f"test {measure}", "±", "test NLL", "±", f"train {measure}", "s per pass"
