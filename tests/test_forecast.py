@@ -625,6 +625,22 @@ def test_local_of_a_tree_and_of_few_data():
     assert_alike(found, flat)  # leaves in the order of their names: bias, weight
 
 
+def test_local_of_data_that_are_seen_at_random():
+    """Gradient and Hessian of a datum are of the same look at it: both by the one key that it has."""
+
+    def loglik(params, datum):
+        (x, y), key = datum
+        return jnp.where(jax.random.bernoulli(key), POSTERIOR.loglik(params, (x, y)), 0.0)
+
+    hidden = vr.Posterior(POSTERIOR.logprior, loglik, lambda key, item: (item, key))
+    found = local(hidden, DATA, jnp.zeros(3))
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(150))
+    kept = np.asarray(jax.vmap(jax.random.bernoulli)(keys))
+    assert 50 < kept.sum() < 100
+    data = jax.tree.map(lambda leaf: kept.reshape(-1, *[1] * (leaf.ndim - 1)) * leaf, DATA)
+    assert_alike(found, local(POSTERIOR, data, jnp.zeros(3)))  # of zeros nothing is learnt
+
+
 def test_local_knows_its_limit():
     wide = LARGEST + 1
     data = (jnp.ones((4, wide)), jnp.ones(4))

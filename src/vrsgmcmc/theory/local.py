@@ -103,10 +103,10 @@ def local(
 def _rows(posterior: Posterior, unravel: Any, center: Any, batch: Batch) -> Any:
     """Gradient and negative Hessian of each row's log-likelihood."""
 
-    def height(x, datum):
-        return posterior.loglik(unravel(x), datum)
+    def slope(x, datum):
+        gradient = jax.grad(lambda x: posterior.loglik(unravel(x), datum))(x)
+        return gradient, gradient
 
     data = seen(posterior, batch, jax.random.key(0))
-    gradient = jax.vmap(jax.grad(height), (None, 0))(center, data)
-    hessian = jax.vmap(jax.hessian(height), (None, 0))(center, data)
+    hessian, gradient = jax.vmap(jax.jacfwd(slope, has_aux=True), (None, 0))(center, data)
     return gradient, -hessian
