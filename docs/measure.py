@@ -45,6 +45,7 @@ from vrsgmcmc.experiments import resnet20_cifar10 as resnet20
 from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.shown import three_digits
 from vrsgmcmc.experiments.statements import PAPER
 from vrsgmcmc.experiments.together import curve, wider_gap
 from vrsgmcmc.search import find_mode
@@ -401,9 +402,13 @@ def curves():
     return {name: list(csv.DictReader(text.splitlines())) for name, text in tables.items()}
 
 
+def record_of(name):
+    return json.loads((RESULTS / name / "run.json").read_text())
+
+
 def claims():
     found = curves()
-    records = {name: json.loads((RESULTS / name / "run.json").read_text()) for name in found}
+    records = {name: record_of(name) for name in found}
     rows = [[name, *claim.values()] for name, each in records.items() for claim in each["claims"]]
     rows += [["all", *claim] for claim in wider_gap(found)]
     show(["experiment", "the paper says", "found", "evidence"], rows)
@@ -415,7 +420,7 @@ def ends():
         if "test_sample_nll" not in found[0]:
             continue
         measure = "test_error" if "test_error" in found[0] else "test_perplexity"
-        record = json.loads((RESULTS / name / "run.json").read_text())
+        record = record_of(name)
         chains = {(each.get("norm", ""), each["method"], each["seed"]): each for each in found}
         methods = dict.fromkeys(chain[:2] for chain in chains)
         for norm, method in methods:
@@ -438,7 +443,7 @@ def ends():
                     f"{loss:.4f}" + (f" ± {error:.4f}" if len(last) > 1 else ""),
                     f"{trained:.3f}",
                     "" if calibrated is None else f"{calibrated['ECE']:.3f}",
-                    f"{float(f'{pace:.3g}'):g}",  # 2670, not 2.67e+03
+                    three_digits(pace),
                 ]
             )
     names = ["h N", "data passes", "test error or perplexity", "test NLL", "training NLL", "ECE"]
@@ -448,7 +453,7 @@ def ends():
 def anchors():
     """What size buys, if nobody pays for it."""
     name, at = "n1-sensitivity", (10_000, 20_000)
-    found, size = curves()[name], json.loads((RESULTS / name / "run.json").read_text())["data"]
+    found, size = curves()[name], record_of(name)["data"]
     rows = []
     for method in dict.fromkeys(each["method"] for each in found):
         steps, losses = curve(found, method, "steps")

@@ -12,7 +12,7 @@ import numpy as np
 from vrsgmcmc import figures
 from vrsgmcmc.audits import Audit, audit
 from vrsgmcmc.experiments import Outcome
-from vrsgmcmc.experiments.shown import Shown, told
+from vrsgmcmc.experiments.shown import Shown, three_digits, told
 from vrsgmcmc.experiments.statements import PAPER
 from vrsgmcmc.reports import Report, Section, Table
 from vrsgmcmc.reports.calibration import Probabilities, reliability
@@ -148,7 +148,7 @@ def at_the_end(shown: Mapping[str, Shown], measure: str, seeds: int) -> Table:
             nll,
             nll_error if seeds > 1 else None,
             told(measure, each.final(measure, "train")[0]),
-            f"{float(f'{each.seconds()[-1] / each.passes()[-1]:.3g}'):g}",  # 2670, not 2.67e+03
+            three_digits(each.seconds()[-1] / each.passes()[-1]),
         )
 
     names = f"test {measure}", "±", "test NLL", "±", f"train {measure}", "s per pass"

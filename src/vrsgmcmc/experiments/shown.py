@@ -48,5 +48,10 @@ class Shown(NamedTuple):
         return float(values.mean()), standard_error(values)
 
 
+def three_digits(value: float) -> str:
+    """2670, where the format .3g has 2.67e+03."""
+    return f"{float(f'{value:.3g}'):g}"
+
+
 def told(measure: str, value: float) -> str:
     return f"{value:.2%}" if measure == "error" else f"{value:.4g}"

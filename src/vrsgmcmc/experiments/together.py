@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,21 +38,23 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
     known = [n for n in HARDER if {SGLD, PAPER} <= {row["method"] for row in curves.get(n, ())}]
     if len(known) < 2:
         return []
-    levels = [networks(name, curves[name]) for name in known]
+    ladder = {
+        label: (level, rows)
+        for level, name in enumerate(known)
+        for label, rows in by_network(name, curves[name]).items()
+    }
     held, words = [], []
     for axis, label in {"data_passes": "", "paper_passes": " as the paper counts"}.items():
-        pairs = [
-            {n: [curve(rows, m, axis) for m in (SGLD, PAPER)] for n, rows in level.items()}
-            for level in levels
-        ]
-        until = min(x[-1] for level in pairs for pair in level.values() for x, _ in pair)
-        gains = [{n: gain(until, *pair) for n, pair in level.items()} for level in pairs]
-        listed = {name: found for level in gains for name, found in level.items()}
-        for easier, harder in pairwise(gains):
-            held += [a < b and b > 0 for a, b in product(easier.values(), harder.values())]
-        if not np.isfinite(list(listed.values())).all():
-            held.append(None)
-        told = (f"{n} {f'{g:+.1%}' if np.isfinite(g) else 'unknown'}" for n, g in listed.items())
+        pairs = {
+            n: [curve(rows, m, axis) for m in (SGLD, PAPER)] for n, (_, rows) in ladder.items()
+        }
+        until = min(x[-1] for pair in pairs.values() for x, _ in pair)
+        gains = {n: gain(until, *pair) for n, pair in pairs.items()}
+        for easier, harder in permutations(ladder, 2):
+            if ladder[harder][0] == ladder[easier][0] + 1:
+                a, b = gains[easier], gains[harder]
+                held.append(a < b and b > 0 if np.isfinite(a + b) else None)
+        told = (f"{n} {f'{g:+.1%}' if np.isfinite(g) else 'unknown'}" for n, g in gains.items())
         words.append(f"after {until:.3g} passes{label}: {', '.join(told)}")
     return [
         Claim(
@@ -63,7 +65,7 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
     ]
 
 
-def networks(name: str, rows: Rows) -> dict[str, Rows]:
+def by_network(name: str, rows: Rows) -> dict[str, Rows]:
     """The rows of each network of an experiment."""
     norms = dict.fromkeys(row.get("norm") for row in rows)
     return {
