@@ -96,7 +96,7 @@ def page(title: str, reports: Mapping[str, Report]) -> Report:
         title,
         "\n\n".join(f"{name}: {report.lead}" for name, report in reports.items()),
         [
-            section._replace(title=f"{name}: {section.title}")
+            section._replace(part=f"{name}, {section.part}" if section.part else name)
             for name, report in reports.items()
             for section in report.sections
         ],

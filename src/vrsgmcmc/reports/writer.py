@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import re
 import unicodedata
+from collections.abc import Iterable
 from importlib import resources
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,17 +42,18 @@ def write(report: Report, folder: str | PathLike[str], name: str = "report.html"
     files, parts = [name], []
     free = names()
     for section in report.sections:
-        anchor = free(section.title)
+        anchor = free(section.heading)
         picture = None
         if section.figure is not None:
             picture, made = draw(section, folder / "figures" / anchor)
             files += [f"figures/{file}" for file in made]
         parts.append((anchor, section, picture))
+    listed = len(parts) + bool(report.claims) + bool(report.facts)
     page = template().render(
         report=report,
         parts=parts,
         answers=ANSWERS,
-        contents=len(parts) + bool(report.claims) + bool(report.facts) >= CONTENTS_FROM,
+        contents=contents(parts) if listed >= CONTENTS_FROM else None,
     )
     (folder / name).write_text(page, encoding="utf-8", newline="\n")
     return files
@@ -67,6 +70,14 @@ def check(report: Report, name: str) -> None:
                 f"write: the answer to the claim {claim.text!r} must be one of "
                 f"{', '.join(map(repr, ANSWERS))}, got {claim.answer!r}."
             )
+
+
+def contents(parts: Iterable[tuple[str, Section, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """For each part of the page its name, and the anchors and titles of its sections."""
+    return [
+        (name, [(anchor, section.title) for anchor, section, _ in group])
+        for name, group in groupby(parts, lambda each: each[1].part)
+    ]
 
 
 def names() -> Any:
@@ -94,7 +105,7 @@ def draw(section: Section, path: Path) -> tuple[Picture, list[str]]:
     kind, content = ("svg+xml", svg) if len(svg) <= LARGEST_SVG else ("png", png)
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
     width, height = (round(96 * inches) for inches in section.figure.get_size_inches())
-    return Picture(source, width, height, section.alt or section.title), files
+    return Picture(source, width, height, section.alt or section.heading), files
 
 
 def template() -> Any:
