@@ -94,7 +94,11 @@ def page(title: str, reports: Mapping[str, Report]) -> Report:
     """All sections and all claims, each with the name of its report."""
     return Report(
         title,
-        "\n\n".join(f"{name}: {report.lead}" for name, report in reports.items()),
+        "\n\n".join(
+            f"{name}: {paragraph}"
+            for name, report in reports.items()
+            for paragraph in report.lead.split("\n\n")
+        ),
         [
             section._replace(part=f"{name}, {section.part}" if section.part else name)
             for name, report in reports.items()
