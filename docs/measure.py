@@ -8,6 +8,7 @@
     cnn4        docs/experiments.md: the same for CNN-4
     ptb         docs/experiments.md: the same for the LSTM on Penn Treebank, with and without its clip
     readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
+    next-best   docs/experiments.md: the MNIST network at the second-best step size of each method
     resnet      docs/experiments.md: vrSG-MCMC on ResNet-20 with batch-norm, at the step size of SGLD
     beyond      docs/experiments.md: step sizes outside of the grids of the dear networks
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
@@ -15,7 +16,7 @@
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
 Those between the first and the last three sample the Pima regression or a network, for some minutes,
-`cnn4`, `ptb`, `readings` and `resnet` for an hour or less, `beyond` for hours.
+`cnn4`, `ptb`, `readings`, `next-best` and `resnet` for an hour or less, `beyond` for hours.
 """
 
 import csv
@@ -81,6 +82,8 @@ BEYOND = {  # h N
     "lstm-wikitext2": (lstm_wikitext2.EXPERIMENT, (2.0, 4.0)),
     "resnet20-cifar10, group-norm": (resnet20.EXPERIMENTS["group-norm"], (0.1, 0.3)),
 }
+NEXT_BEST = {"SGLD, n = 10": 0.5, "SGLD, n = 30": 1.0, PAPER: 1.0}  # h N
+ENDS = ["method", "h N", "test NLL", "test error"]
 GRID = np.array([0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0])  # h N
 
 
@@ -365,16 +368,28 @@ def readings():
     show(["", *counts], rows)
 
 
+def next_best():
+    """What the choice of the step size costs the MNIST network, or saves."""
+    show(ENDS, [at_step(mlp_mnist.EXPERIMENT, name, step) for name, step in NEXT_BEST.items()])
+
+
 def resnet():
-    """What the choice of the smaller step costs it, or saves."""
-    experiment = resnet20.EXPERIMENTS["batch-norm"]._replace(step_sizes=(1.0,))
-    size = experiment.sizes["paper"]._replace(passes=8)
+    """The same for the smaller step that vrSG-MCMC takes."""
+    experiment = resnet20.EXPERIMENTS["batch-norm"]
+    show(ENDS, [at_step(experiment, PAPER, 1.0, passes=8)])
+
+
+def at_step(experiment, name, step, **changed):
+    """Where a method ends with this step size, means and standard errors."""
+    size = experiment.sizes["paper"]._replace(**changed)
     subject = networks.on_device(experiment.load(Settings(size="paper")))
-    with Board([PAPER]) as board, board.line(PAPER) as line:
-        work = networks.Work(subject, experiment.methods[PAPER], board, Memory(None))
-        found = networks.one(work, experiment, size, 1, line)
-    nll, error = (found.final(name)[0] for name in ("nll", "error"))
-    print(f"{PAPER}, h N = 1: test NLL {nll:.4f}, error {error:.2%}")
+    with Board([name]) as board, board.line(name) as line:
+        work = networks.Work(subject, experiment.methods[name], board, Memory(None))
+        only = experiment._replace(step_sizes=(step,))
+        found = networks.one(work, only, size, size.seeds, line)
+    (nll, error), (wrong, _) = (found.final(measure) for measure in ("nll", "error"))
+    give_or_take = f" ± {error:.4f}" if size.seeds > 1 else ""
+    return [name, f"{step:g}", f"{nll:.4f}{give_or_take}", f"{wrong:.2%}"]
 
 
 def beyond():
@@ -479,6 +494,7 @@ PARTS = {
     "cnn4": cnn4,
     "ptb": ptb,
     "readings": readings,
+    "next-best": next_best,
     "resnet": resnet,
     "beyond": beyond,
     "claims": claims,
