@@ -1,5 +1,7 @@
 """The network: its log-densities are the formulas of its docstring."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -9,21 +11,23 @@ from vrsgmcmc.models import mlp
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 3))
-PARAMS = {
-    "weight_1": RNG.normal(size=(3, 4)),
-    "bias_1": RNG.normal(size=4),
-    "weight_2": RNG.normal(size=(4, 2)),
-    "bias_2": RNG.normal(size=2),
-}
+PARAMS = mlp.MLP(
+    weight_1=RNG.normal(size=(3, 4)),
+    bias_1=RNG.normal(size=4),
+    weight_2=RNG.normal(size=(4, 2)),
+    bias_2=RNG.normal(size=2),
+)
 
 
 def by_hand(params):
-    hidden = np.tanh(X @ params["weight_1"] + params["bias_1"])
-    return hidden @ params["weight_2"] + params["bias_2"]
+    hidden = np.tanh(X @ params.weight_1 + params.bias_1)
+    return hidden @ params.weight_2 + params.bias_2
 
 
 def prior_by_hand(params, variance):
-    return sum(stats.norm.logpdf(leaf, scale=variance**0.5).sum() for leaf in params.values())
+    return sum(
+        stats.norm.logpdf(leaf, scale=variance**0.5).sum() for leaf in jax.tree.leaves(params)
+    )
 
 
 def test_a_classifier():
@@ -39,7 +43,7 @@ def test_a_classifier():
 
 def test_a_regressor():
     posterior = mlp.regressor(variance=0.25, prior_variance=2.0)
-    params = {**PARAMS, "weight_2": PARAMS["weight_2"][:, :1], "bias_2": PARAMS["bias_2"][:1]}
+    params = replace(PARAMS, weight_2=PARAMS.weight_2[:, :1], bias_2=PARAMS.bias_2[:1])
     expected = stats.norm.logpdf(1.5, loc=by_hand(params)[2, 0], scale=0.5)
     np.testing.assert_allclose(posterior.loglik(params, (X[2], 1.5)), expected, rtol=1e-12)
 
@@ -47,11 +51,11 @@ def test_a_regressor():
 def test_the_start_has_the_usual_scale_and_differs_from_chain_to_chain():
     initial = mlp.initial(400, 3, hidden=100)
     first, second = (initial(jax.random.key(seed)) for seed in (0, 1))
-    for name, rows in (("weight_1", 400), ("weight_2", 100)):
-        spread = float(np.std(first[name])) * rows**0.5
-        assert abs(spread - 1) < 4 / np.sqrt(2 * first[name].size)
-    assert not np.any(first["bias_1"])
-    assert not np.array_equal(first["weight_1"], second["weight_1"])
+    for weight, rows in ((first.weight_1, 400), (first.weight_2, 100)):
+        spread = float(np.std(weight)) * rows**0.5
+        assert abs(spread - 1) < 4 / np.sqrt(2 * weight.size)
+    assert not np.any(first.bias_1)
+    assert not np.array_equal(first.weight_1, second.weight_1)
     assert mlp.initial(400, 3, hidden=100) is initial  # programs are cached on it
     assert mlp.classifier(3).loglik is mlp.classifier(3).loglik
 

@@ -1,6 +1,7 @@
 """The networks: their log-densities are the formulas of their docstrings, their sizes the paper's."""
 
 import itertools
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -309,21 +310,17 @@ def test_the_perplexity_of_a_die_is_its_number_of_faces():
 
 
 def test_the_mlp_of_the_paper_has_sigmoids():
-    params = {
-        "weight_1": normal(3, 4), "bias_1": normal(4),
-        "weight_2": normal(4, 2), "bias_2": normal(2),
-    }  # fmt: skip
+    net = mlp.MLP(weight_1=normal(3, 4), bias_1=normal(4), weight_2=normal(4, 2), bias_2=normal(2))
     x = normal(5, 3)
-    hidden = expit(x @ params["weight_1"] + params["bias_1"])
-    logits = log_softmax(hidden @ params["weight_2"] + params["bias_2"], axis=1)
+    hidden = expit(x @ net.weight_1 + net.bias_1)
+    logits = log_softmax(hidden @ net.weight_2 + net.bias_2, axis=1)
     posterior = mlp.classifier(2, activation="sigmoid")
-    np.testing.assert_allclose(posterior.loglik(params, (x[1], 1)), logits[1, 1], rtol=1e-12)
-    np.testing.assert_allclose(mlp.predict(params, x, "sigmoid"), np.exp(logits), rtol=1e-12)
+    np.testing.assert_allclose(posterior.loglik(net, (x[1], 1)), logits[1, 1], rtol=1e-12)
+    np.testing.assert_allclose(mlp.predict(net, x, "sigmoid"), np.exp(logits), rtol=1e-12)
     number = mlp.regressor(activation="sigmoid").loglik(
-        {**params, "weight_2": params["weight_2"][:, :1], "bias_2": params["bias_2"][:1]},
-        (x[1], 0.5),
+        replace(net, weight_2=net.weight_2[:, :1], bias_2=net.bias_2[:1]), (x[1], 0.5)
     )
-    mean = hidden[1] @ params["weight_2"][:, 0] + params["bias_2"][0]
+    mean = hidden[1] @ net.weight_2[:, 0] + net.bias_2[0]
     np.testing.assert_allclose(number, -((0.5 - mean) ** 2 + np.log(2 * np.pi)) / 2, rtol=1e-12)
 
 

@@ -6,7 +6,7 @@
 | `linear` | y ~ N(x . w, variance) | w [d] | yes, conjugate |
 | `logistic` | y in {0, 1}, P(y = 1) = sigmoid(x . w) | w [d] | no |
 | `softmax` | y in 0..K-1, P(y = k) = softmax(x W + b)_k | {"weight": [d, K], "bias": [K]} | no |
-| `mlp` | a class or a number from f(x) = a(x W1 + b1) W2 + b2 | a dict of W1, b1, W2, b2 | no |
+| `mlp` | a class or a number from f(x) = a(x W1 + b1) W2 + b2 | an `equinox.Module` | no |
 | `cnn` | the class of an image, by four convolutions | an `equinox.Module` | no |
 | `resnet` | the class of an image, or of each in a group, by twenty layers | an `equinox.Module` | no |
 | `lstm` | the next words in a segment of text | an `equinox.Module` | no |

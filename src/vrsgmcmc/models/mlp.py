@@ -6,7 +6,7 @@
     regressor:  y_i ~ N(f(x_i)_0, variance),   K = 1
 
 Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b = 0: from the prior
-they take longer to predict well. Data: a tuple (x [N, d], y [N]); parameters: a dict.
+they take longer to predict well. Data: a tuple (x [N, d], y [N]).
 Permuting hidden units, or flipping their signs, changes nothing, so the posterior has many equal
 modes: look at predictions, not at single weights.
 
@@ -21,17 +21,27 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
+from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from vrsgmcmc.arguments import one_of, whole
 from vrsgmcmc.models.gaussian import log_normal, normal_prior, positive
 from vrsgmcmc.models.linear import affine, check_pair
 from vrsgmcmc.models.logistic import check_labels
-from vrsgmcmc.types import Params, Posterior, PRNGKey, Scalar
+from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
+
+
+class MLP(eqx.Module):
+    """The parameters, in the order of their names."""
+
+    bias_1: Float[Array, " hidden"]
+    bias_2: Float[Array, " k"]
+    weight_1: Float[Array, "d hidden"]
+    weight_2: Float[Array, "hidden k"]
 
 
 def classifier(
@@ -57,48 +67,46 @@ def regressor(
     return Posterior(prior, _number_loglik(variance, activation), check=_check(None))
 
 
-def initial(
-    d: int, outputs: int, hidden: int = 50
-) -> Callable[[PRNGKey], dict[str, Float[Array, "..."]]]:
+def initial(d: int, outputs: int, hidden: int = 50) -> Callable[[PRNGKey], MLP]:
     """A function of a key, for x [N, d]: each chain starts elsewhere. `outputs`: K, or 1."""
     sizes = [whole("mlp.initial", "d", d), whole("mlp.initial", "hidden", hidden)]
     return _initial(*sizes, whole("mlp.initial", "outputs", outputs))
 
 
 def outputs(
-    params: PyTree, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
+    net: MLP, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
 ) -> Float[Array, "*rows k"]:
     """f(x) for one row x [d], or for each row of x [n, d]."""
-    hidden = ACTIVATIONS[activation](affine(x, params["weight_1"], params["bias_1"]))
-    return affine(hidden, params["weight_2"], params["bias_2"])
+    hidden = ACTIVATIONS[activation](affine(x, net.weight_1, net.bias_1))
+    return affine(hidden, net.weight_2, net.bias_2)
 
 
 def predict(
-    params: PyTree, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
+    net: MLP, x: Shaped[ArrayLike, "*rows d"], activation: str = "tanh"
 ) -> Float[Array, "*rows k"]:
     """The K probabilities of a classifier."""
-    return jax.nn.softmax(outputs(params, x, activation))
+    return jax.nn.softmax(outputs(net, x, activation))
 
 
 @cache
-def _initial(d: int, hidden: int, outputs: int) -> Callable[[PRNGKey], Any]:
-    def initial(key: PRNGKey) -> Any:
+def _initial(d: int, hidden: int, outputs: int) -> Callable[[PRNGKey], MLP]:
+    def initial(key: PRNGKey) -> MLP:
         first, second = jax.random.split(key)
-        return {
-            "weight_1": jax.random.normal(first, (d, hidden)) / d**0.5,
-            "bias_1": jnp.zeros(hidden),
-            "weight_2": jax.random.normal(second, (hidden, outputs)) / hidden**0.5,
-            "bias_2": jnp.zeros(outputs),
-        }
+        return MLP(
+            weight_1=jax.random.normal(first, (d, hidden)) / d**0.5,
+            bias_1=jnp.zeros(hidden),
+            weight_2=jax.random.normal(second, (hidden, outputs)) / hidden**0.5,
+            bias_2=jnp.zeros(outputs),
+        )
 
     return jax.jit(initial)
 
 
 @cache
-def _class_loglik(num_classes: int, activation: str) -> Callable[[Params, Any], Scalar]:
-    def loglik(params: Params, datum: tuple[Any, Any]) -> Scalar:
+def _class_loglik(num_classes: int, activation: str) -> Callable[[MLP, Any], Scalar]:
+    def loglik(net: MLP, datum: tuple[Any, Any]) -> Scalar:
         x, y = datum
-        logits = outputs(params, x, activation)
+        logits = outputs(net, x, activation)
         if logits.shape != (num_classes,):  # labels above it would be clamped
             raise ValueError(
                 f"mlp: the network must have {num_classes} outputs, one per class, got "
@@ -110,10 +118,10 @@ def _class_loglik(num_classes: int, activation: str) -> Callable[[Params, Any], 
 
 
 @cache
-def _number_loglik(variance: float, activation: str) -> Callable[[Params, Any], Scalar]:
-    def loglik(params: Params, datum: tuple[Any, Any]) -> Scalar:
+def _number_loglik(variance: float, activation: str) -> Callable[[MLP, Any], Scalar]:
+    def loglik(net: MLP, datum: tuple[Any, Any]) -> Scalar:
         x, y = datum
-        (mean,) = outputs(params, x, activation)
+        (mean,) = outputs(net, x, activation)
         return log_normal(y - mean, variance)
 
     return loglik
