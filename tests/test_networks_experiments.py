@@ -340,7 +340,7 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
     assert [row["norm"] for row in pair.tables["curves"]] == ["a"] * len(rows) + ["b"] * len(rows)
     assert pair.report.sections[0].heading.startswith("a: ")
     nested = joined("All", "of", {"c": pair}).report
-    assert nested.sections[-1].part == "c, b"
+    assert nested.sections[-1].topic == "c, b"
     assert [lead[:6] for lead in nested.lead.split("\n\n")] == ["c: a: ", "c: b: "]
     assert pair.report.claims[-1].text.startswith("b: ")
 

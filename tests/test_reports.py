@@ -253,12 +253,12 @@ def test_a_small_report_has_no_contents_and_a_large_figure_is_a_png(tmp_path):
 
 
 def test_the_contents_of_a_page_about_several_things_name_each_once(tmp_path):
-    sections = [Section(title, part=part) for part in ("One", "Two") for title in ("A", "B", "C")]
+    sections = [Section(title, topic=topic) for topic in ("One", "Two") for title in "ABC"]
     write(Report("T", "Lead.", sections), tmp_path)
     page = read(tmp_path)
     contents = Walk(page[page.index("<nav") : page.index("</nav>") + len("</nav>")])
     assert contents.text.split() == ["One", "A", "B", "C", "Two", "A", "B", "C"]
-    assert contents.values("href") == [f"#{p}-{s}" for p in ("one", "two") for s in "abc"]
+    assert contents.values("href") == [f"#{topic}-{s}" for topic in ("one", "two") for s in "abc"]
     assert '<h2 id="two-c-title">Two: C</h2>' in page
 
 

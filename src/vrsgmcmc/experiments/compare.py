@@ -67,6 +67,10 @@ def graded(*held: bool | None) -> str:
     return "yes" if all(held) else "in part" if any(held) else "no"
 
 
+def or_unknown(value: float, text: str) -> str:
+    return text if np.isfinite(value) else "unknown"
+
+
 def along(found: Mapping[str, Comparison]) -> str:
     """In words, for each axis."""
     return "; ".join(

@@ -17,6 +17,7 @@ from vrsgmcmc.experiments.compare import (
     compare,
     graded,
     in_common,
+    or_unknown,
     standard_error,
 )
 from vrsgmcmc.experiments.methods import Method
@@ -89,15 +90,15 @@ def smoother(shown: Mapping[str, Shown]) -> Claim:
     rough = {name: roughness(shown[name]) for name in (SGLD, EQUAL, PAPER) if name in shown}
     (ours, error), (theirs, other) = rough[PAPER], rough[SGLD]
     answer = graded(ours < theirs, ours + 2 * np.hypot(error, other) < theirs)
-    listed = (
-        f"{name}: {f'{value:.4f} ± {se:.4f}' if np.isfinite(value) else 'unknown'}"
+    listed = ", ".join(
+        f"{name}: {or_unknown(value, f'{value:.4f} ± {se:.4f}')}"
         for name, (value, se) in rough.items()
     )
     return Claim(
         "Curves are smoother with variance reduction.",
         answer if np.isfinite(ours + theirs) else "not tested",
         "Mean size of the second difference of the last sample's test NLL, and its standard error, "
-        f"over the last half of the points: {', '.join(listed)}.",
+        f"over the last half of the points: {listed}.",
     )
 
 

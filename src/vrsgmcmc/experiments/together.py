@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from vrsgmcmc.experiments import Outcome
-from vrsgmcmc.experiments.compare import graded
+from vrsgmcmc.experiments.compare import graded, or_unknown
 from vrsgmcmc.experiments.statements import PAPER, SGLD
 from vrsgmcmc.reports import Claim, Report
 
@@ -54,7 +54,7 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
             if ladder[harder][0] == ladder[easier][0] + 1:
                 a, b = gains[easier], gains[harder]
                 held.append(a < b and b > 0 if np.isfinite(a + b) else None)
-        told = (f"{n} {f'{g:+.1%}' if np.isfinite(g) else 'unknown'}" for n, g in gains.items())
+        told = (f"{n} {or_unknown(g, f'{g:+.1%}')}" for n, g in gains.items())
         words.append(f"after {until:.3g} passes{label}: {', '.join(told)}")
     return [
         Claim(
@@ -100,7 +100,7 @@ def page(title: str, reports: Mapping[str, Report]) -> Report:
             for paragraph in report.lead.split("\n\n")
         ),
         [
-            section._replace(part=f"{name}, {section.part}" if section.part else name)
+            section._replace(topic=f"{name}, {section.topic}" if section.topic else name)
             for name, report in reports.items()
             for section in report.sections
         ],

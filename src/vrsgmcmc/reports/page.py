@@ -52,7 +52,7 @@ class Section(NamedTuple):
     """A heading, then text, a figure and a table, whichever there are.
 
     A blank line in `text` starts a paragraph. `alt` tells what the figure shows to who cannot see it.
-    `part`: what it is about, on a page about several things.
+    `topic`: what it is about, on a page about several things.
     """
 
     title: str
@@ -61,11 +61,11 @@ class Section(NamedTuple):
     caption: str = ""
     table: Table | None = None
     alt: str = ""
-    part: str = ""
+    topic: str = ""
 
     @property
     def heading(self) -> str:
-        return f"{self.part}: {self.title}" if self.part else self.title
+        return f"{self.topic}: {self.title}" if self.topic else self.title
 
 
 class Report(NamedTuple):

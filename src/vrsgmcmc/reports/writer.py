@@ -73,10 +73,10 @@ def check(report: Report, name: str) -> None:
 
 
 def contents(parts: Iterable[tuple[str, Section, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each part of the page its name, and the anchors and titles of its sections."""
+    """For each topic its name, and the anchors and titles of its sections."""
     return [
-        (name, [(anchor, section.title) for anchor, section, _ in group])
-        for name, group in groupby(parts, lambda each: each[1].part)
+        (topic, [(anchor, section.title) for anchor, section, _ in group])
+        for topic, group in groupby(parts, lambda part: part[1].topic)
     ]
 
 
