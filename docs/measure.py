@@ -10,6 +10,7 @@
     readings    docs/experiments.md: the MNIST network if the paper counts, starts or cools differently
     next-best   docs/experiments.md: the MNIST network at the second-best step size of each method
     resnet      docs/experiments.md: vrSG-MCMC on ResNet-20 with batch-norm, at the step size of SGLD
+    statistics  docs/experiments.md: what batch-norm predicts by statistics of few and of all images
     beyond      docs/experiments.md: step sizes outside of the grids of the dear networks
     claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
@@ -23,6 +24,7 @@ import csv
 import json
 import sys
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 
 import jax
@@ -47,7 +49,7 @@ from vrsgmcmc.experiments.board import Board
 from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.shown import three_digits
-from vrsgmcmc.experiments.statements import PAPER
+from vrsgmcmc.experiments.statements import PAPER, SGLD
 from vrsgmcmc.experiments.together import curve, wider_gap
 from vrsgmcmc.search import find_mode
 
@@ -379,6 +381,24 @@ def resnet():
     show(ENDS, [at_step(experiment, PAPER, 1.0, passes=8)])
 
 
+def statistics():
+    """One sample, after a pass."""
+    experiment = resnet20.EXPERIMENTS["batch-norm"]
+    subject = networks.on_device(experiment.load(Settings(size="paper")))
+    test, (groups, _) = subject.judged["test"], subject.task.data
+    with Board([SGLD]) as board, board.line(SGLD):
+        work = networks.Work(subject, experiment.methods[SGLD], board, Memory(None))
+        trace = work.trace(1, [1.0], passes=1, points=1, predictions=1, watched={})
+    net, rows = jax.tree.map(itemgetter(0), trace.state.position), []
+    for count in (resnet20.STATISTICS, len(groups)):
+        by = vr.models.resnet.statistics(net, groups[:count])
+        predicted = np.asarray(vr.models.resnet.predict(net, test.data[0], by))
+        scores = test.scores(predicted)
+        images = f"{count * resnet20.GROUP:,}"
+        rows.append([images, f"{scores['nll']:.4f}", f"{scores['error']:.2%}"])
+    show(["images", *ENDS[2:]], rows)
+
+
 def at_step(experiment, name, step, **changed):
     """Where a method ends with this step size, means and standard errors."""
     size = experiment.sizes["paper"]._replace(**changed)
@@ -388,8 +408,7 @@ def at_step(experiment, name, step, **changed):
         only = experiment._replace(step_sizes=(step,))
         found = networks.one(work, only, size, size.seeds, line)
     (nll, error), (wrong, _) = (found.final(measure) for measure in ("nll", "error"))
-    give_or_take = f" ± {error:.4f}" if size.seeds > 1 else ""
-    return [name, f"{step:g}", f"{nll:.4f}{give_or_take}", f"{wrong:.2%}"]
+    return [name, f"{step:g}", give_or_take(nll, error), f"{wrong:.2%}"]
 
 
 def beyond():
@@ -455,7 +474,7 @@ def ends():
                     f"{float(last[0]['step']):g}",
                     f"{passes:.3g}",
                     f"{score:.2%}" if measure == "test_error" else f"{score:.1f}",
-                    f"{loss:.4f}" + (f" ± {error:.4f}" if len(last) > 1 else ""),
+                    give_or_take(loss, error),
                     f"{trained:.3f}",
                     "" if calibrated is None else f"{calibrated['ECE']:.3f}",
                     three_digits(pace),
@@ -479,6 +498,11 @@ def anchors():
     show(["", "gradients per step", *(f"{steps:,} steps" for steps in at)], rows)
 
 
+def give_or_take(value, error):
+    """With the error of several seeds."""
+    return f"{value:.4f} ± {error:.4f}" if error > 0 else f"{value:.4f}"
+
+
 def average(*columns):
     """Means over seeds, and their standard errors."""
     values = np.array(columns)
@@ -496,6 +520,7 @@ PARTS = {
     "readings": readings,
     "next-best": next_best,
     "resnet": resnet,
+    "statistics": statistics,
     "beyond": beyond,
     "claims": claims,
     "ends": ends,
