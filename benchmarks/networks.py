@@ -94,8 +94,8 @@ def contestant(network: Network) -> Callable[[int], float]:
     import jax
     import jax.numpy as jnp
 
-    from vrsgmcmc.posterior import likelihood_gradient
-    from vrsgmcmc.types import Batch
+    from vrsgmcmc.core.gradients import likelihood_gradient
+    from vrsgmcmc.core.types import Batch
 
     clock = time.process_time if len(os.sched_getaffinity(0)) == 1 else time.perf_counter
     items = jax.tree.map(jnp.asarray, network.data(BATCH))

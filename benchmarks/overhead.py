@@ -30,8 +30,9 @@ import jax
 import numpy as np
 
 import vrsgmcmc as vr
-from vrsgmcmc import chain, driver
-from vrsgmcmc.kept import Kept
+from vrsgmcmc.core import compiled
+from vrsgmcmc.run import sample
+from vrsgmcmc.run.storage import Kept
 
 METHODS = {"sgld": vr.minibatch(), "vrsgmcmc": vr.practical(100, 10)}
 WAYS = ("bare", "draws", "run_dir")
@@ -56,17 +57,17 @@ class Clock:
 
 
 running, computing = Clock(), Clock()
-call = driver.Run.call
+call = sample.Run.call
 waited = computing(lambda *arguments: jax.block_until_ready(call(*arguments)))
 
 
 def watched(self, function, *arguments):
     """`Run.call`, with a clock at the chunks of steps alone."""
-    return (waited if function is chain.advance else call)(self, function, *arguments)
+    return (waited if function is compiled.advance else call)(self, function, *arguments)
 
 
-driver.Run.call = watched
-driver.Run.run_chunks = running(driver.Run.run_chunks)
+sample.Run.call = watched
+sample.Run.run_chunks = running(sample.Run.run_chunks)
 Kept.commit = running(Kept.commit)
 
 

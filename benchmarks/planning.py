@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import vrsgmcmc as vr
-from vrsgmcmc.search import find_mode
+from vrsgmcmc.run.mode import find_mode
 
 PASSES, N2 = 200, 10
 CHAINS, FINALISTS, STEPS = 128, 4, 8
@@ -156,7 +156,10 @@ def members(problem):
             for order in ("without_replacement", "shuffled"):
                 if name == "full" and order == "shuffled":
                     continue
-                period, anchor = estimator.every(problem.size, N2), estimator.anchor(problem.size)
+                period, anchor = (
+                    estimator.refresh_period(problem.size, N2),
+                    estimator.refresh_size(problem.size),
+                )
                 each = estimator.cost(problem.size, problem.size if name == "full" else N2)
                 once = 0 if period else anchor
                 each = each + (anchor / period if period else 0)

@@ -15,7 +15,7 @@ from measure import EQUAL_COST, Gaussian, Pima
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
-from vrsgmcmc.figures import COLOURS, GREY, label_ends, style
+from vrsgmcmc.reports.figures import COLOURS, GREY, label_ends, style
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = 1000

@@ -45,13 +45,13 @@ from vrsgmcmc.experiments import (
     networks,
 )
 from vrsgmcmc.experiments import resnet20_cifar10 as resnet20
-from vrsgmcmc.experiments.board import Board
-from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import PAPER, SGLD
+from vrsgmcmc.experiments.combined_page import curve, wider_gap
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.progress import Board
 from vrsgmcmc.experiments.shown import three_digits
-from vrsgmcmc.experiments.statements import PAPER, SGLD
-from vrsgmcmc.experiments.together import curve, wider_gap
-from vrsgmcmc.search import find_mode
+from vrsgmcmc.run.mode import find_mode
 
 RESULTS = Path(__file__).parents[1] / "results"
 SIZE = 1000  # data of the Gaussian mean model
@@ -170,8 +170,8 @@ class Pima:
         estimator, n, size = method["estimator"], method["batch_size"], self.size
         each, period, anchor = (
             estimator.cost(size, n),
-            estimator.every(size, n),
-            estimator.anchor(size),
+            estimator.refresh_period(size, n),
+            estimator.refresh_size(size),
         )
         once, each = (0, each + anchor / period) if period else (anchor, each)
         count = int((PASSES * size - once) / each)

@@ -51,7 +51,7 @@ def check_functions(function):
 
 
 # The maths; the rooms that talk to users say in their own words what is wrong with an argument.
-CHECKED = ("chain", "noise", "order", "posterior", "theory", "tree")
+CHECKED = ("core.compiled", "core.rng", "core.order", "core.gradients", "core.tree", "theory")
 jaxtyping.install_import_hook(
     [f"vrsgmcmc.{room}" for room in CHECKED], f"{__name__}.{check_functions.__name__}"
 )
@@ -66,7 +66,7 @@ def pytest_make_parametrize_id(config, val, argname):
 def data_dir() -> Path:
     """The folder of real data sets: VRSGMCMC_DATA or one beside ours, with all files."""
     from vrsgmcmc.datasets import CATALOGUE
-    from vrsgmcmc.datasets.finding import find
+    from vrsgmcmc.datasets.locate import find
 
     given = os.environ.get("VRSGMCMC_DATA")
     folder = Path(__file__).parents[2] / "shared" / "data" if given is None else Path(given)

@@ -5,39 +5,27 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import jax
 import numpy as np
 import pytest
+from support.documents import CODE, cells, execute
 
 import vrsgmcmc as vr
+from vrsgmcmc.core.order import ORDERS
 from vrsgmcmc.experiments import EXPERIMENTS, Settings
-from vrsgmcmc.order import ORDERS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-CODE = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^```\n\n((?:(?:    .*)?\n)+)", flags=re.MULTILINE)  # what a block prints
 COMMANDS = re.compile(r"^    ((?:pip|vrsgmcmc|pytest|python) .*)$", flags=re.MULTILINE)
 
 
 def name_of(page: Path) -> str:
     return page.name
-
-
-def execute(page: Path) -> Iterator[dict]:
-    """Run the blocks of a page in one namespace, and show it after each."""
-    text = page.read_text()
-    names: dict = {"__name__": "page"}
-    for block in CODE.finditer(text):
-        line = text.count("\n", 0, block.start(1))
-        source = "\n" * line + block[1]  # so that errors show the page's line
-        exec(compile(source, page, "exec"), names)
-        yield names
 
 
 def assert_alike(printed: str, shown: str) -> None:
@@ -48,13 +36,6 @@ def assert_alike(printed: str, shown: str) -> None:
     for there, here in zip(number.findall(printed), number.findall(shown), strict=True):
         unit = 10.0 ** -len(here.partition(".")[2])
         assert float(there) == pytest.approx(float(here), rel=0.05, abs=unit), shown
-
-
-def cells(text: str, first: str) -> dict[tuple[str, str], str]:
-    """The table whose first column is called so: (row, column) -> cell."""
-    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
-    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    return {(r[0], c): cell for r in rows for c, cell in zip(header, r, strict=True)}
 
 
 @pytest.fixture

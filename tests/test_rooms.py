@@ -1,7 +1,9 @@
-"""The import graph: who may import whom, as `docs/design.md` says."""
+"""Who may import whom, as `docs/design.md` says: rooms import rooms, files of a room are ordered."""
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,63 +11,24 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "vrsgmcmc"
 
-ABOVE = "everything above"
-ROOMS = {  # a room -> the rooms it may import; a room may only import what stands above it
-    "arguments": "",
-    "types": "",
-    "tree": "",
-    "noise": "types tree",
-    "posterior": "types tree",
-    "order": "types noise arguments",
-    "estimators": "types tree posterior arguments",
-    "integrators": "types tree noise arguments",
-    "kernels": "types tree noise posterior arguments",
-    "folds": "types tree arguments",
-    "door": "types tree posterior",
-    "steps": "",
-    "search": "types tree posterior",
-    "chain": "types tree noise posterior order kernels folds",
-    "progress": "",
-    "result": "types tree",
-    "fits": "types tree door",
-    "prepare": ABOVE,
-    "gather": ABOVE,
-    "store": "tree",
-    "identity": ABOVE,
-    "line": "",
-    "pace": "",
-    "signals": "",
-    "kept": ABOVE,
-    "driver": ABOVE,
-    "theory": "types tree posterior arguments",
-    "figures": "",
-    "diagnostics": "types tree posterior theory",
-    "audits": ABOVE,
-    "plans": ABOVE,
-    "reports": ABOVE,
-    "models": "types tree posterior arguments",
+EVERYTHING = "everything"
+ROOMS = {  # a room -> the rooms it may import
+    "core": "",
+    "run": "core",
+    "theory": "core",
+    "advice": "core run theory reports",
+    "models": "core",
     "datasets": "",
-    "__init__": ABOVE,
-    "experiments": ABOVE,
-    "configs": "",
-    "tables": "door datasets",
-    "jobs": ABOVE,
-    "cli": ABOVE,
-    "__main__": "cli",
+    "interop": "core run advice models",
+    "reports": "core run",
+    "experiments": "core run theory advice models datasets reports",
+    "cli": EVERYTHING,
 }
-SEPARATE = {"estimators", "integrators"}  # their files meet in `__init__.py` and nowhere else
+FACADE = {"": ROOMS, "store": ["run"], "diagnostics": ["advice"], "__main__": ["cli"]}
+SEPARATE = {("core", "estimators"), ("core", "integrators")}  # files that never import each other
+SHARED = {"anchored"}  # but for what several of them share
 
 FILES = sorted(PACKAGE.rglob("*.py"))
-
-
-def allowed(room: str) -> set[str]:
-    names = list(ROOMS)
-    return set(names[: names.index(room)]) if ROOMS[room] == ABOVE else set(ROOMS[room].split())
-
-
-def room_of(module: tuple[str, ...]) -> str:
-    """The first part of a module's path inside the package: ("theory", "affine") -> "theory"."""
-    return module[0] if module else "__init__"
 
 
 def module_of(file: Path) -> tuple[str, ...]:
@@ -73,46 +36,62 @@ def module_of(file: Path) -> tuple[str, ...]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
+def is_package(module: tuple[str, ...]) -> bool:
+    return PACKAGE.joinpath(*module, "__init__.py").is_file()
+
+
 def exists(module: tuple[str, ...]) -> bool:
-    path = PACKAGE.joinpath(*module)
-    return path.is_dir() or (bool(module) and path.with_suffix(".py").is_file())
+    return is_package(module) or PACKAGE.joinpath(*module).with_suffix(".py").is_file()
 
 
-def imports(source: str, file: Path) -> set[tuple[str, ...]]:
-    """Every module of the package that a file imports, wherever in the file it does so."""
+def imports(source: str, file: Path, types: bool = True) -> set[tuple[tuple[str, ...], str]]:
+    """(module of the package, name in it) of every import of ours, wherever in the file it stands;
+    with `types`, those that only a type checker follows, too."""
     package = ("vrsgmcmc", *file.relative_to(PACKAGE).parts[:-1])
-    found = set()
-    for node in ast.walk(ast.parse(source)):
+    tree, found = ast.parse(source), set()
+    if not types:
+        tree.body = [n for n in tree.body if not ast.unparse(n).startswith("if TYPE_CHECKING:")]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            targets = [tuple(alias.name.split(".")) for alias in node.names]
+            targets = [(tuple(alias.name.split(".")), "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
-            targets = [(*base, alias.name) for alias in node.names]
+            targets = [(base, alias.name) for alias in node.names]
         else:
             continue
-        for root, *module in targets:
-            if root == "vrsgmcmc":
-                # `from vrsgmcmc.tree import add` names a function of the module `tree`.
-                found.add(tuple(module) if exists(tuple(module)) else tuple(module[:-1]))
+        found |= {(module[1:], name) for module, name in targets if module[0] == "vrsgmcmc"}
     return found
+
+
+def allowed(room: str) -> set[str]:
+    return set(ROOMS) if ROOMS[room] == EVERYTHING else set(ROOMS[room].split())
 
 
 def violations(source: str, file: Path) -> list[str]:
     here = module_of(file)
-    room = room_of(here)
-    if room not in ROOMS:
+    room = here[0] if here else ""
+    if room not in ROOMS and room not in FACADE:
         return [f"{'.'.join(here)} is in no room: give it one here and in docs/design.md"]
     wrong = []
-    for module in sorted(imports(source, file)):
-        other = room_of(module)
+    for module, name in sorted(imports(source, file)):
+        target = ".".join([*module, name])
+        other = module[0] if module else name
         if other == room:
-            fine = room not in SEPARATE or file.name == "__init__.py"
-        else:
-            fine = other in allowed(room)
-        if not fine:
-            wrong.append(f"{'.'.join(here) or '__init__'} imports {'.'.join(module) or '__init__'}")
+            apart = here[:2] in SEPARATE and file.name != "__init__.py" and module[:2] == here[:2]
+            if apart and not SHARED & {*module[2:], name}:
+                wrong.append(f"{'.'.join(here)} imports {target}: its files stay apart")
+        elif other not in (FACADE[room] if room in FACADE else allowed(room)):
+            wrong.append(f"{'.'.join(here) or '__init__'} may not import {target}")
+        elif room in FACADE and name == "*":
+            continue  # a promised path
+        elif not is_package(module) or (module and not offers(module, name)):
+            wrong.append(f"{'.'.join(here)} reaches into {target}: import what a room offers")
     return wrong
+
+
+def offers(module: tuple[str, ...], name: str) -> bool:
+    return name in import_module(".".join(["vrsgmcmc", *module])).__all__
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
@@ -120,39 +99,62 @@ def test_every_file_keeps_to_its_room(file):
     assert violations(file.read_text(), file) == []
 
 
-def test_rooms_only_import_rooms_above_them():
-    names = list(ROOMS)
-    for place, room in enumerate(names):
-        assert allowed(room) <= set(names[:place]), room
+def test_the_top_level_is_ten_rooms_and_the_facade():
+    names = {path.stem for path in PACKAGE.iterdir() if path.name != "__pycache__"}
+    assert names == {*ROOMS, "__init__", *FACADE} - {""}
+
+
+def test_rooms_and_the_files_of_each_are_ordered():
+    """No two import each other, not even through others."""
+    graph = {room: allowed(room) - {room} for room in ROOMS}
+    list(TopologicalSorter(graph).static_order())
+    for room in ROOMS:
+        files = {}
+        for file in FILES:
+            here = module_of(file)
+            if here and here[0] == room:
+                targets = {
+                    (*module, name) if exists((*module, name)) else module
+                    for module, name in imports(file.read_text(), file, types=False)
+                    if module and module[0] == room
+                }
+                files[here] = {target for target in targets if target != here}
+        try:
+            list(TopologicalSorter(files).static_order())
+        except CycleError as error:
+            pytest.fail(f"{room}: {' -> '.join('.'.join(each) for each in error.args[1])}")
 
 
 def test_the_design_page_shows_the_same_table():
     page = (ROOT / "docs" / "design.md").read_text()
-    rows = re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", page, flags=re.MULTILINE)
-    shown = {}
-    for rooms, may_import in rows:
-        for room in re.findall(r"`(\w+)", rooms):
-            names = re.findall(r"`(\w+)", may_import)
-            shown[room] = ABOVE if may_import == ABOVE else " ".join(names)
-    assert shown == ROOMS
-    assert list(shown) == list(ROOMS)
+    rows = re.findall(r"^\| `(\w+)/?` \|.*\| (.*?) \|$", page, flags=re.MULTILINE)
+    table = {
+        room: EVERYTHING
+        if may_import == EVERYTHING
+        else " ".join(re.findall(r"`(\w+)`", may_import))
+        for room, may_import in rows
+    }
+    assert table == ROOMS
 
 
 @pytest.mark.parametrize(
     ("place", "source"),
     [
         ("somewhere.py", ""),
-        ("types.py", "from vrsgmcmc.tree import add"),
-        ("types.py", "from . import tree"),
-        ("tree.py", "def late():\n    import vrsgmcmc.types"),
-        ("kernels.py", "import vrsgmcmc"),
-        ("kernels.py", "from vrsgmcmc import sgld"),
-        ("estimators/minibatch.py", "from vrsgmcmc.estimators.full import full"),
-        ("estimators/minibatch.py", "from .full import full"),
-        ("estimators/minibatch.py", "from . import full"),
-        ("estimators/minibatch.py", "from vrsgmcmc.estimators import ESTIMATORS"),
-        ("integrators/__init__.py", "from ..estimators import ESTIMATORS"),
-        ("__init__.py", "from vrsgmcmc.cli import main"),
+        ("core/types.py", "from vrsgmcmc.run import Result"),
+        ("core/tree.py", "def late():\n    import vrsgmcmc.run"),
+        ("core/kernel.py", "import vrsgmcmc"),
+        ("core/kernel.py", "from vrsgmcmc import sgld"),
+        ("core/estimators/minibatch.py", "from vrsgmcmc.core.estimators.full import full"),
+        ("core/estimators/minibatch.py", "from .full import full"),
+        ("core/estimators/minibatch.py", "from . import full"),
+        ("core/estimators/minibatch.py", "from vrsgmcmc.core.estimators import full"),
+        ("run/sample.py", "from vrsgmcmc.core.tree import named_leaves"),
+        ("run/sample.py", "from vrsgmcmc.core import no_such_name"),
+        ("run/sample.py", "from ..core.tree import named_leaves"),
+        ("datasets/mnist.py", "from vrsgmcmc.core import Data"),
+        ("reports/run.py", "from vrsgmcmc.advice import Audit"),
+        ("__init__.py", "from vrsgmcmc.core.kernel import kernel"),
     ],
 )
 def test_a_wrong_import_is_found(place, source):
@@ -162,10 +164,12 @@ def test_a_wrong_import_is_found(place, source):
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("estimators/__init__.py", "from vrsgmcmc.estimators.full import full"),
-        ("theory/affine.py", "from vrsgmcmc.theory.schemes import word"),
-        ("driver.py", "import numpy as np\nfrom vrsgmcmc.kernels import kernel"),
-        ("cli.py", "import vrsgmcmc as vr"),
+        ("core/estimators/__init__.py", "from vrsgmcmc.core.estimators.full import full"),
+        ("core/estimators/svrg.py", "from vrsgmcmc.core.estimators.anchored import Anchored"),
+        ("theory/exact/affine.py", "from vrsgmcmc.theory.exact.schemes import word"),
+        ("run/sample.py", "import numpy as np\nfrom vrsgmcmc.core import kernel"),
+        ("run/sample.py", "from vrsgmcmc.core.estimators import practical"),
+        ("cli/sample.py", "from vrsgmcmc import datasets"),
         ("__main__.py", "from vrsgmcmc.cli import main"),
     ],
 )

@@ -1,97 +1,30 @@
 """Bayesian sampling with stochastic gradients whose noise is under control.
 
-Names are imported when they are first asked for, so that the command line can answer without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first asked for, so that the command
+line can answer without JAX.
 """
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from vrsgmcmc import datasets, diagnostics, models, store, theory
-    from vrsgmcmc.audits import Audit, audit
-    from vrsgmcmc.driver import sample
-    from vrsgmcmc.estimators import (
-        ESTIMATORS,
-        control_variate,
-        full,
-        minibatch,
-        practical,
-        saga,
-        svrg,
-    )
-    from vrsgmcmc.folds import observable
-    from vrsgmcmc.integrators import INTEGRATORS, ito, psgld, sghmc, sgld, sgnht, splitting
-    from vrsgmcmc.kernels import kernel
-    from vrsgmcmc.plans import Plan, plan
-    from vrsgmcmc.result import Result
-    from vrsgmcmc.types import Batch, Info, Posterior, State
-
-HOMES = {
-    "audits": ("Audit", "audit"),
-    "driver": ("sample",),
-    "estimators": (
-        "ESTIMATORS",
-        "control_variate",
-        "full",
-        "minibatch",
-        "practical",
-        "saga",
-        "svrg",
-    ),
-    "folds": ("observable",),
-    "integrators": ("INTEGRATORS", "ito", "psgld", "sghmc", "sgld", "sgnht", "splitting"),
-    "kernels": ("kernel",),
-    "plans": ("Plan", "plan"),
-    "result": ("Result",),
-    "types": ("Batch", "Info", "Posterior", "State"),
-}
-ROOMS = ("datasets", "diagnostics", "models", "store", "theory")
-
-__all__ = [
-    "ESTIMATORS",
-    "INTEGRATORS",
-    "Audit",
-    "Batch",
-    "Info",
-    "Plan",
-    "Posterior",
-    "Result",
-    "State",
-    "audit",
-    "control_variate",
-    "datasets",
-    "diagnostics",
-    "full",
-    "ito",
-    "kernel",
-    "minibatch",
-    "models",
-    "observable",
-    "plan",
-    "practical",
-    "psgld",
-    "saga",
-    "sample",
-    "sghmc",
-    "sgld",
-    "sgnht",
-    "splitting",
-    "store",
-    "svrg",
-    "theory",
-]
+import lazy_loader
 
 
-def __getattr__(name: str) -> Any:
-    if name in ROOMS:
-        return import_module(f"vrsgmcmc.{name}")
-    for home, names in HOMES.items():
-        if name in names:
-            value = getattr(import_module(f"vrsgmcmc.{home}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'vrsgmcmc' has no attribute {name!r}")
+def _public_names() -> tuple[list[str], dict[str, list[str]]]:
+    """The modules and the names, by room, that the stub lists; a star stands for a table of methods."""
+    modules, names = [], {}
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    for line in stub.body:
+        assert isinstance(line, ast.ImportFrom)
+        for alias in line.names:
+            if line.module is None:
+                modules.append(alias.name)
+            elif alias.name == "*":
+                names[line.module] = import_module(f"{__name__}.{line.module}").__all__
+            else:
+                names.setdefault(line.module, []).append(alias.name)
+    return modules, names
 
 
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, *_public_names())

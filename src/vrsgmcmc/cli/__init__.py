@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from vrsgmcmc.cli.words import did_you_mean
+from vrsgmcmc.cli.parser import did_you_mean
 
 COMMANDS = {  # name -> its module, what it does
     "reproduce": ("reproduce", "run an experiment of the paper; figures, tables and a report"),
@@ -29,10 +29,10 @@ COMMANDS = {  # name -> its module, what it does
     "resume": ("sample", "go on with a run that was interrupted"),
     "check": ("plan", "look at data and settings without sampling: shapes, memory, time"),
     "plan": ("plan", "choose a sampler and its settings for a budget"),
-    "summary": ("look", "means, standard deviations, ESS and R-hat of a run"),
-    "report": ("look", "the report of a run, or a comparison of several"),
-    "audit": ("look", "is variance reduction helping this run?"),
-    "verify": ("look", "check every file of a run against its checksum"),
+    "summary": ("inspect", "means, standard deviations, ESS and R-hat of a run"),
+    "report": ("inspect", "the report of a run, or a comparison of several"),
+    "audit": ("inspect", "is variance reduction helping this run?"),
+    "verify": ("inspect", "check every file of a run against its checksum"),
     "data": ("data", "list, get and verify the data sets of the experiments"),
 }
 HELP = """\
@@ -51,6 +51,8 @@ options:
 exit codes: 0 done; 1 failed (a full disk, a bug); 2 bad input; 3 all chains diverged;
 130 or 143 interrupted by Ctrl-C or SIGTERM, with everything committed
 """
+__all__ = ["main"]
+
 FAILED, MISTAKEN, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrsgmcmc.cli.options import say
-from vrsgmcmc.cli.words import Parser, did_you_mean
+from vrsgmcmc.cli.parser import Parser, did_you_mean
 from vrsgmcmc.datasets import CATALOGUE
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def named(name: str) -> Dataset:
 
 
 def look(known: Dataset, given: dict[str, Any]) -> dict[str, Path]:
-    from vrsgmcmc.datasets.finding import find, places
+    from vrsgmcmc.datasets import find, places
 
     return find(known, places(given.get("data_dir")))
 
@@ -78,7 +78,7 @@ def show(chosen: list[Dataset], given: dict[str, Any]) -> int:
 def get(chosen: list[Dataset], given: dict[str, Any]) -> int:
     if not chosen:
         raise ValueError(f"get what? Name data sets: {', '.join(CATALOGUE)}, or all.")
-    from vrsgmcmc.datasets.finding import obtain
+    from vrsgmcmc.datasets import obtain
 
     problems = 0
     for known in chosen:
@@ -121,11 +121,11 @@ def problem_of(file: File, path: Path | None) -> str | None:
         return f"{file.name} is missing."
     try:
         if path.suffix == ".npz":
-            from vrsgmcmc.datasets.cifar import from_npz
+            from vrsgmcmc.datasets import from_npz
 
             from_npz(path)
         else:
-            from vrsgmcmc.datasets.sums import content
+            from vrsgmcmc.datasets import content
 
             content(file, path)
     except ValueError as error:

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrsgmcmc import configs
-from vrsgmcmc.cli.words import Parser
+from vrsgmcmc.cli import configuration
+from vrsgmcmc.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from vrsgmcmc.configs import Config
+    from vrsgmcmc.cli.configuration import Config
 
 SWITCHES = ("standardise", "intercept")
 
@@ -27,7 +27,7 @@ def run_parser(command: str, description: str) -> Parser:
         help="any key below, with the value as in TOML: --set step_size=1e-3",
     )
     group = parser.add_argument_group("keys of a configuration, with their defaults")
-    for name, key in configs.KEYS.items():
+    for name, key in configuration.KEYS.items():
         if name == "data":
             continue
         help = key.metadata["help"].replace("%", "%%")
@@ -41,7 +41,7 @@ def run_parser(command: str, description: str) -> Parser:
         group.add_argument(
             f"--{name.replace('_', '-')}",
             dest=name,
-            metavar="|".join(configs.choices(name)) or name.split("_")[-1].upper(),
+            metavar="|".join(configuration.choices(name)) or name.split("_")[-1].upper(),
             nargs="+" if name == "features" else None,
             action="append" if name != "features" else "store",
             help=help,
@@ -52,7 +52,7 @@ def run_parser(command: str, description: str) -> Parser:
 def read_config(given: dict[str, Any]) -> Config:
     """The configuration that a file, its flags and --set make together."""
     path = Path(given.pop("file"))
-    sets = configs.read_sets(given.pop("set", []))
+    sets = configuration.read_sets(given.pop("set", []))
     flags = {name: flag(name, value) for name, value in given.items()}
     twice = sorted(flags.keys() & sets.keys())
     if twice:
@@ -62,14 +62,16 @@ def read_config(given: dict[str, Any]) -> Config:
     if path.suffix.lower() == ".toml":
         if not path.is_file():
             raise ValueError(f"{path}: no such file.")
-        values = configs.read_toml(path)
+        values = configuration.read_toml(path)
     else:
         values = {"data": str(path)}
         if "data" in sets:
             raise ValueError(f"--set data: the data are {path} already. Name one table.")
     if ":" in str(sets.get("model", "")):
         raise ValueError("--set model: code is named by the flag alone: --model FILE.py:FUNCTION.")
-    return configs.checked({**values, **sets, **flags}, own_model=names_code(flags.get("model")))
+    return configuration.checked(
+        {**values, **sets, **flags}, own_model=names_code(flags.get("model"))
+    )
 
 
 def names_code(model: Any) -> bool:
@@ -82,7 +84,7 @@ def flag(name: str, value: Any) -> Any:
         return value
     if len(value) > 1:
         raise ValueError(f"--{name.replace('_', '-')} is given twice. Keep one of them.")
-    return configs.read_value(name, value[0])
+    return configuration.read_value(name, value[0])
 
 
 def out_of(config: Config) -> Path:
@@ -91,7 +93,7 @@ def out_of(config: Config) -> Path:
 
 def command_of(name: str, words: list[str]) -> str:
     """The command as it was given, without the path of the user's home."""
-    from vrsgmcmc.store.environment import without_home
+    from vrsgmcmc.run.store import without_home
 
     return without_home(shlex.join(["vrsgmcmc", name, *words]))
 

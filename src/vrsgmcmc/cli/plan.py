@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from vrsgmcmc.cli.options import names_code, read_config, run_parser, say
 
 if TYPE_CHECKING:
-    from vrsgmcmc.configs import Config
-    from vrsgmcmc.jobs import Problem
-    from vrsgmcmc.tables import Prepared
+    from vrsgmcmc.cli.configuration import Config
+    from vrsgmcmc.cli.jobs import Problem
+    from vrsgmcmc.datasets import Prepared
 
 STEPS_TIMED = 200
 
@@ -23,7 +23,7 @@ def plan(words: list[str]) -> int:
     if config.step_size is not None:
         raise ValueError("step_size is given, so there is nothing to plan. Leave it out.")
 
-    from vrsgmcmc import jobs
+    from vrsgmcmc.cli import jobs
 
     _, problem = problem_of(config)
     choice = jobs.choose(config, problem, say)
@@ -50,8 +50,8 @@ def toml(settings: dict[str, Any]) -> Any:
 
 
 def problem_of(config: Config) -> tuple[Prepared, Problem]:
-    from vrsgmcmc import jobs
-    from vrsgmcmc.jobs.problem import prepare
+    from vrsgmcmc.cli import jobs
+    from vrsgmcmc.cli.jobs.problem import prepare
 
     function = jobs.load_function(config.model) if names_code(config.model) else None
     ready = prepare(config)
@@ -68,12 +68,10 @@ def check(words: list[str]) -> int:
     import jax
     import jax.numpy as jnp
 
-    from vrsgmcmc import jobs
-    from vrsgmcmc.driver import sample
-    from vrsgmcmc.jobs.sampler import arguments
-    from vrsgmcmc.search import log_posterior
-    from vrsgmcmc.tree import named_leaves, nbytes, square_norm
-    from vrsgmcmc.types import Batch
+    from vrsgmcmc.cli import jobs
+    from vrsgmcmc.cli.jobs.choose_sampler import arguments
+    from vrsgmcmc.core import Batch, named_leaves, nbytes, square_norm
+    from vrsgmcmc.run import log_posterior, sample
 
     ready, problem = problem_of(config)
     out = jobs.create(config.out, config, ready) if config.out is not None else None

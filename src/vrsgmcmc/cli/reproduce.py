@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from vrsgmcmc.cli.options import command_of
-from vrsgmcmc.cli.words import Parser, did_you_mean
+from vrsgmcmc.cli.parser import Parser, did_you_mean
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
 
 ALL = "all"
@@ -44,8 +44,7 @@ def reproduce(words: list[str]) -> int:
             f"experiment, got {', '.join(names)}."
         )
     folders = {name: folder_of(name, names, settings) for name in names}
-    from vrsgmcmc.experiments.memory import Memory
-    from vrsgmcmc.experiments.record import claimed, facts
+    from vrsgmcmc.experiments import Memory, claimed, facts
 
     with ExitStack() as held:
         for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
@@ -129,8 +128,7 @@ def folder_of(name: str, names: list[str], settings: Settings) -> Path:
 
 def one(name: str, settings: Settings, folder: Path, made: dict[str, Any]) -> Outcome:
     """Run one experiment and write everything about it."""
-    from vrsgmcmc.experiments.memory import Memory
-    from vrsgmcmc.experiments.record import save_csv, save_record
+    from vrsgmcmc.experiments import Memory, save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
     memory = Memory(folder)
@@ -159,8 +157,7 @@ def together(
 ) -> None:
     """One page about all of them."""
     from vrsgmcmc import reports
-    from vrsgmcmc.experiments.record import save_record
-    from vrsgmcmc.experiments.together import page, wider_gap
+    from vrsgmcmc.experiments import page, save_record, wider_gap
 
     found = page("The paper's experiments", {name: each.report for name, each in done.items()})
     gap = wider_gap({name: each.tables["curves"] for name, each in done.items()})

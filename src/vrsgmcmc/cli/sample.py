@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrsgmcmc.cli.options import command_of, names_code, out_of, read_config, run_parser, say
-from vrsgmcmc.cli.words import Parser
+from vrsgmcmc.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from vrsgmcmc.jobs import Findings, Job, Problem
-    from vrsgmcmc.result import Result
+    from vrsgmcmc.cli.jobs import Findings, Job, Problem
+    from vrsgmcmc.run import Result
 
 DIVERGED = 3
 MOST_ROWS = 20  # of the summary on the terminal
@@ -25,8 +25,8 @@ def sample(words: list[str]) -> int:
     )
     config = read_config(parser.read(words))
 
-    from vrsgmcmc import jobs
-    from vrsgmcmc.jobs.problem import prepare
+    from vrsgmcmc.cli import jobs
+    from vrsgmcmc.cli.jobs.problem import prepare
 
     function = jobs.load_function(config.model) if names_code(config.model) else None
     out = out_of(config)
@@ -68,7 +68,8 @@ def add_model(parser: Parser) -> None:
 
 def open_job(given: dict[str, Any]) -> tuple[Job, Problem]:
     """The job in a directory, and its problem."""
-    from vrsgmcmc import jobs, store
+    from vrsgmcmc.cli import jobs
+    from vrsgmcmc.run import store
 
     path = given["run"]
     if not jobs.is_job(path) and (path / "commit.json").is_file():
@@ -85,7 +86,7 @@ def open_job(given: dict[str, Any]) -> tuple[Job, Problem]:
 
 def go(job: Job, problem: Problem, own: bool) -> int:
     """Run a job to its end, look at what came out, and write it."""
-    from vrsgmcmc import jobs
+    from vrsgmcmc.cli import jobs
 
     again = shlex.join(["vrsgmcmc", "resume", str(job.path)]) + " --model FILE.py:FUNCTION" * own
     try:
@@ -112,7 +113,7 @@ def go(job: Job, problem: Problem, own: bool) -> int:
 
 def tell(job: Job, problem: Problem, result: Result, found: Findings) -> None:
     """The result on the terminal."""
-    from vrsgmcmc.reports.summary import summarise
+    from vrsgmcmc.reports import summarise
 
     summary = summarise(result, problem.names)
     if summary is not None:

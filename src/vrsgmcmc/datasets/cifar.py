@@ -23,9 +23,9 @@ from typing import Any, cast
 import numpy as np
 
 from vrsgmcmc.datasets.catalogue import CATALOGUE
-from vrsgmcmc.datasets.finding import obtain
-from vrsgmcmc.datasets.shapes import Images
-from vrsgmcmc.datasets.sums import check, content, repair
+from vrsgmcmc.datasets.checksums import check, content, repair
+from vrsgmcmc.datasets.locate import obtain
+from vrsgmcmc.datasets.types import Images
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),

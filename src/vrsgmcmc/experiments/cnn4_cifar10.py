@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.follow import Task
+from vrsgmcmc.experiments import networks
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import DEEP
 from vrsgmcmc.experiments.images import judged, pictures
-from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import DEEP
+from vrsgmcmc.experiments.segments import Task
+from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.models import cnn
 
 JUDGED = 2000

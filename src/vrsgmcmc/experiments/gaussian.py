@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc import figures, models, theory
-from vrsgmcmc.estimators import minibatch, practical
-from vrsgmcmc.experiments import Outcome, Settings
-from vrsgmcmc.experiments.board import Board, Line
+from vrsgmcmc import models, theory
+from vrsgmcmc.core.estimators import minibatch, practical
+from vrsgmcmc.experiments.checkpoints import Memory
 from vrsgmcmc.experiments.compare import standard_error
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
-from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method, check_passes
-from vrsgmcmc.reports import Claim, Report, Section, Table
+from vrsgmcmc.experiments.progress import Board, Line
+from vrsgmcmc.experiments.segments import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.settings import Outcome, Settings
+from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 N, N1, PERIOD = 1000, 200, 10
 STEP_SIZES = tuple(float(f"{h:.1g}") for h in np.geomspace(1e-4, 1.0, 13))  # h (N + 1)

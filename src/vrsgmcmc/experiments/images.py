@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from vrsgmcmc import datasets
-from vrsgmcmc.experiments import Settings
 from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.models.images import pixels
+from vrsgmcmc.experiments.settings import Settings
+from vrsgmcmc.models import pixels
 
 KEPT_BACK, SMOKE = 5000, 200  # for validation; of each part
 

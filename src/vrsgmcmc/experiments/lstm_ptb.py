@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.experiments import networks
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import DEEP
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import DEEP
+from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.experiments.texts import texts
 
 

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vrsgmcmc.integrators import sgld
-from vrsgmcmc.kernels import Kernel, kernel
-from vrsgmcmc.types import Estimator, Integrator, Posterior
+from vrsgmcmc.core import Estimator, Integrator, Kernel, Posterior, kernel
+from vrsgmcmc.core.integrators import sgld
 
 
 class Method(NamedTuple):
@@ -34,9 +33,9 @@ class Method(NamedTuple):
         return steps * min(self.batch_size, size) + self.refreshed(size, steps)
 
     def refreshed(self, size: int, steps: Any) -> Any:
-        every = self.estimator.every(size, self.batch_size)
+        every = self.estimator.refresh_period(size, self.batch_size)
         refreshes = -(-steps // every) if every else 1
-        return self.estimator.anchor(size) * refreshes
+        return self.estimator.refresh_size(size) * refreshes
 
     def affordable(self, size: int, passes: float) -> int:
         """The most steps that cost at most so many passes."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.experiments import networks
+from vrsgmcmc.experiments.checkpoints import Memory
 from vrsgmcmc.experiments.images import centred, pictures
-from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.mlp_mnist import subject
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.settings import Outcome, Settings
 
 
 def run(settings: Settings, memory: Memory) -> Outcome:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from vrsgmcmc import datasets
-from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.follow import Task
+from vrsgmcmc.experiments import networks
+from vrsgmcmc.experiments.checkpoints import Memory
 from vrsgmcmc.experiments.images import Pictures, flat, judged, pictures
 from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.segments import Task
+from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.models import mlp
 
 OTHER = 2000

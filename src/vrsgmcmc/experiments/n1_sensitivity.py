@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from vrsgmcmc.estimators import minibatch, practical
-from vrsgmcmc.experiments import Outcome, Settings, networks
-from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc.core.estimators import minibatch, practical
+from vrsgmcmc.experiments import networks
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import ANCHORED, every_anchor
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.mlp_cifar10 import load
 from vrsgmcmc.experiments.networks import Experiment, Size
-from vrsgmcmc.experiments.statements import ANCHORED, every_anchor
+from vrsgmcmc.experiments.settings import Outcome, Settings
 
 BATCHES = (10, 30, 220)  # the paper's, and what a step costs with the smallest and largest anchor
 ANCHORS = (100, 200, 300, 400, 500, 600, 700, 1000, 2000)

@@ -9,17 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc import figures
-from vrsgmcmc.audits import Audit, audit
-from vrsgmcmc.experiments import Outcome
+from vrsgmcmc.advice import Audit, audit
+from vrsgmcmc.core import Batch, State, square_norm, take
+from vrsgmcmc.experiments.claims import PAPER
+from vrsgmcmc.experiments.settings import Outcome
 from vrsgmcmc.experiments.shown import Shown, three_digits, told
-from vrsgmcmc.experiments.statements import PAPER
-from vrsgmcmc.reports import Report, Section, Table
-from vrsgmcmc.reports.calibration import Probabilities, reliability
-from vrsgmcmc.reports.pictures import reliability_figure
-from vrsgmcmc.reports.run import audited
-from vrsgmcmc.tree import square_norm, take
-from vrsgmcmc.types import Batch, State
+from vrsgmcmc.reports import (
+    Probabilities,
+    Report,
+    Section,
+    Table,
+    audited,
+    figures,
+    reliability,
+    reliability_figure,
+)
 
 if TYPE_CHECKING:
     from vrsgmcmc.experiments.networks import Experiment, Size, Subject

@@ -16,15 +16,16 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from vrsgmcmc.experiments import Outcome, Settings, network_page
-from vrsgmcmc.experiments.board import Board, Line
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
+from vrsgmcmc.core import observable
+from vrsgmcmc.experiments import network_page
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import METHODS, PAPER, SGLD, answers
 from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method, check_passes
+from vrsgmcmc.experiments.progress import Board, Line
+from vrsgmcmc.experiments.segments import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.experiments.shown import Shown, told
-from vrsgmcmc.experiments.statements import METHODS, PAPER, SGLD, answers
-from vrsgmcmc.folds import observable
 from vrsgmcmc.reports import Claim
 
 TUNING_POINTS, TUNING_PREDICTIONS = 5, 10

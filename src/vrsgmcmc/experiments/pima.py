@@ -23,24 +23,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc import datasets, figures, models
-from vrsgmcmc.estimators import practical
-from vrsgmcmc.experiments import Outcome, Settings, statements
-from vrsgmcmc.experiments.board import Board, Line
-from vrsgmcmc.experiments.follow import Task, Trace, cuts, follow
-from vrsgmcmc.experiments.memory import Memory
+from vrsgmcmc import datasets, models
+from vrsgmcmc.core import observable
+from vrsgmcmc.core.estimators import practical
+from vrsgmcmc.experiments import claims
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import ANCHORED, PAPER, SGLD
 from vrsgmcmc.experiments.methods import Method, check_passes
+from vrsgmcmc.experiments.progress import Board, Line
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
+from vrsgmcmc.experiments.segments import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.experiments.shown import Shown
-from vrsgmcmc.experiments.statements import ANCHORED, PAPER, SGLD
-from vrsgmcmc.folds import observable
-from vrsgmcmc.reports import Claim, Report, Section, Table
+from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
 EVERY = 10  # steps between two predictions
 QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
-METHODS = statements.METHODS | {f"{ANCHORED}{n}": Method(practical(n, 10)) for n in (50, 200)}
+METHODS = claims.METHODS | {f"{ANCHORED}{n}": Method(practical(n, 10)) for n in (50, 200)}
 
 
 class Size(NamedTuple):
@@ -74,7 +75,7 @@ def prepare() -> Problem:
 
 def reference() -> dict[str, Any]:
     """Posterior means and variances by NUTS (`benchmarks/pima_reference.py`)."""
-    file = resources.files("vrsgmcmc") / "data" / "pima-posterior.json"
+    file = resources.files("vrsgmcmc.experiments") / "pima-posterior.json"
     return json.loads(file.read_text(encoding="utf-8"))
 
 
@@ -249,7 +250,7 @@ def outcome(
                 table=table,
             ),
         ],
-        claims=claims(task.size, methods, shown),
+        claims=answers(task.size, methods, shown),
     )
     record = {
         "size": size._asdict(),
@@ -293,7 +294,9 @@ def picture(shown: Any, known: Any, axis: Callable, label: str) -> figures.Figur
     )
 
 
-def claims(size: int, methods: dict[str, Method], shown: dict[str, dict[str, Best]]) -> list[Claim]:
+def answers(
+    size: int, methods: dict[str, Method], shown: dict[str, dict[str, Best]]
+) -> list[Claim]:
     """The paper's statements about prediction; what the chains are worth stands beside them."""
     curves = {
         name: Shown(
@@ -305,12 +308,12 @@ def claims(size: int, methods: dict[str, Method], shown: dict[str, dict[str, Bes
     listed = "; ".join(f"{name}: {value:.0f}" for name, value in worth.items())
     found = []
     if {SGLD, PAPER} <= set(curves):
-        faster = statements.faster(curves)
+        faster = claims.faster(curves)
         found.append(faster._replace(evidence=f"{faster.evidence} Worth, in draws: {listed}."))
-        if statements.SVRG in curves:
-            found.append(statements.svrg_ends_lower(curves))
-        found.append(statements.equal_time(curves))
-    return [*found, *statements.every_anchor(curves)]
+        if claims.SVRG in curves:
+            found.append(claims.svrg_ends_lower(curves))
+        found.append(claims.equal_time(curves))
+    return [*found, *claims.every_anchor(curves)]
 
 
 def _rms(values: np.ndarray) -> float:

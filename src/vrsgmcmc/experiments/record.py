@@ -15,9 +15,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from vrsgmcmc.experiments import Settings
-from vrsgmcmc.store.environment import without_home, xla_flags
-from vrsgmcmc.store.files import Folder, as_json
+from vrsgmcmc.experiments.settings import Settings
+from vrsgmcmc.run.store import Folder, as_json, without_home, xla_flags
 
 RECORD = "run.json"  # every folder of results has one
 LOCK = ".lock"  # and this, held while it is written to

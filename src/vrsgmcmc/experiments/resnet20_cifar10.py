@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.estimators import minibatch, practical
-from vrsgmcmc.experiments import Outcome, Settings, networks
+from vrsgmcmc.core.estimators import minibatch, practical
+from vrsgmcmc.experiments import networks
+from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.claims import DEEP, EQUAL, PAPER, SGLD
 from vrsgmcmc.experiments.cnn4_cifar10 import JUDGED
-from vrsgmcmc.experiments.follow import Task
+from vrsgmcmc.experiments.combined_page import joined
 from vrsgmcmc.experiments.images import Pictures, judged, pictures
-from vrsgmcmc.experiments.memory import Memory
 from vrsgmcmc.experiments.methods import Method
 from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.statements import DEEP, EQUAL, PAPER, SGLD
-from vrsgmcmc.experiments.together import joined
+from vrsgmcmc.experiments.segments import Task
+from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.models import resnet
 
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.experiments.compare import Curve, standard_error
-from vrsgmcmc.experiments.follow import Trace
 from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.segments import Trace
 
 
 class Shown(NamedTuple):

@@ -9,10 +9,10 @@ import numpy as np
 
 from vrsgmcmc import datasets
 from vrsgmcmc.datasets import Tokens
-from vrsgmcmc.experiments import Settings
-from vrsgmcmc.experiments.follow import Task
 from vrsgmcmc.experiments.judged import Judged
 from vrsgmcmc.experiments.networks import Subject
+from vrsgmcmc.experiments.segments import Task
+from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import lstm
 
 CLIP = 5.0

@@ -18,21 +18,6 @@ them). And it has `initial(...)`, a start at zero or, for a network, a function 
 Modules are imported when they are first asked for.
 """
 
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+import lazy_loader
 
-if TYPE_CHECKING:
-    from vrsgmcmc.models import cnn, gaussian, linear, logistic, lstm, mlp, resnet, softmax
-
-__all__ = ["cnn", "gaussian", "linear", "logistic", "lstm", "mlp", "resnet", "softmax"]
-
-
-def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -27,11 +27,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from vrsgmcmc.arguments import number, whole
+from vrsgmcmc.core import Posterior, PRNGKey, Scalar, number, whole
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.images import check_channels, check_images, crop_and_flip, each, pixels
 from vrsgmcmc.models.layers import Affine, Convolution, he_kernel, lecun_affine
-from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 WIDTHS = (32, 32, 64, 32)
 

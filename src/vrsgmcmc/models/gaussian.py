@@ -20,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real, Shaped
 
-from vrsgmcmc import tree
-from vrsgmcmc.types import Params, Posterior, Scalar
+from vrsgmcmc.core import Params, Posterior, Scalar, tree
 
 
 def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from vrsgmcmc.core import PRNGKey
 from vrsgmcmc.models.labels import check_rows
-from vrsgmcmc.types import PRNGKey
 
 MARGIN = 4  # pixels that a random crop moves at most (He et al. 2016)
 AT_ONCE = 50  # images that a prediction holds at once

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from vrsgmcmc.core import PRNGKey
 from vrsgmcmc.models.linear import affine
-from vrsgmcmc.types import PRNGKey
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 FEW = 16  # channels, in and out

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real, Shaped
 
+from vrsgmcmc.core import Params, Posterior, Scalar
 from vrsgmcmc.models.gaussian import check_array, log_normal, normal_prior, positive
-from vrsgmcmc.types import Params, Posterior, Scalar
 
 
 def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:

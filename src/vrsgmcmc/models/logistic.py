@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
+from vrsgmcmc.core import Posterior, Scalar
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.linear import check_pair
-from vrsgmcmc.types import Posterior, Scalar
 
 
 def posterior(*, prior_variance: float | int = 1.0) -> Posterior:

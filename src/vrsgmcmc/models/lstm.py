@@ -28,12 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from vrsgmcmc.arguments import positive as positive_number
-from vrsgmcmc.arguments import whole
+from vrsgmcmc.core import Posterior, PRNGKey, Scalar, whole
+from vrsgmcmc.core import positive as positive_number
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.labels import check_rows
 from vrsgmcmc.models.layers import Affine
-from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 AT_ONCE = 256  # words of a long text whose next words are predicted together
 

@@ -26,11 +26,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
-from vrsgmcmc.arguments import one_of, whole
+from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
 from vrsgmcmc.models.gaussian import log_normal, normal_prior, positive
 from vrsgmcmc.models.linear import affine, check_pair
 from vrsgmcmc.models.logistic import check_labels
-from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
 

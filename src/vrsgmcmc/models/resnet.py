@@ -39,12 +39,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Shaped
 
-from vrsgmcmc.arguments import one_of, whole
+from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
 from vrsgmcmc.models.cnn import check_outputs
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.images import check_channels, check_images, crop_and_flip, each, pixels
 from vrsgmcmc.models.layers import Affine, convolve, he_kernel, lecun_affine
-from vrsgmcmc.types import Posterior, PRNGKey, Scalar
 
 CHANNEL_GROUPS = 8
 EPSILON = 1e-5

@@ -18,11 +18,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
-from vrsgmcmc.arguments import whole
+from vrsgmcmc.core import Params, Posterior, Scalar, whole
 from vrsgmcmc.models.gaussian import normal_prior, positive
 from vrsgmcmc.models.linear import affine, check_pair
 from vrsgmcmc.models.logistic import check_labels
-from vrsgmcmc.types import Params, Posterior, Scalar
 
 
 def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:

@@ -7,18 +7,6 @@
 The page has no script and asks the network for nothing, and its Content-Security-Policy forbids both.
 """
 
-from vrsgmcmc.reports.calibration import Predictions, Probabilities
-from vrsgmcmc.reports.page import Claim, Report, Section, Table
-from vrsgmcmc.reports.run import of_result
-from vrsgmcmc.reports.writer import write
+import lazy_loader
 
-__all__ = [
-    "Claim",
-    "Predictions",
-    "Probabilities",
-    "Report",
-    "Section",
-    "Table",
-    "of_result",
-    "write",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
 
-from vrsgmcmc.figures import COLOURS, DASHES, GREY, WIDTH, plain, style
 from vrsgmcmc.reports.calibration import Coverage, Reliability
+from vrsgmcmc.reports.figures import COLOURS, DASHES, GREY, WIDTH, plain, style
 
 POINTS = 300  # of a trace
 MOST_CHAINS = 6  # whose colours are told apart

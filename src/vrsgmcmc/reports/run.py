@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.audits import Audit
-from vrsgmcmc.audits.findings import cost_per_step
-from vrsgmcmc.figures import audit_figure
 from vrsgmcmc.reports.calibration import LEVELS, Predictions, Probabilities, coverage, reliability
+from vrsgmcmc.reports.figures import audit_figure
 from vrsgmcmc.reports.page import Report, Section, Table, cell
 from vrsgmcmc.reports.pictures import (
     MOST_CHAINS,
@@ -22,7 +20,7 @@ from vrsgmcmc.reports.pictures import (
     traces,
 )
 from vrsgmcmc.reports.summary import FEWEST_DRAWS, Names, Summary, pick, summarise
-from vrsgmcmc.result import Result
+from vrsgmcmc.run import Result
 
 MOST_DRAWN = 6  # parameters in the trace and rank plots
 R_HAT, ESS = 1.01, 400  # what Vehtari et al. (2021) ask for
@@ -33,7 +31,7 @@ def of_result(
     *,
     title: str = "Report of a run",
     names: Names = None,
-    audit: Audit | None = None,
+    audit: Any = None,
     predictive: Probabilities | Predictions | None = None,
     command: str | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -63,11 +61,12 @@ def of_result(
     return Report(title, lead(result, summary, audit), sections, facts=made)
 
 
-def lead(result: Result, summary: Summary | None, audit: Audit | None) -> str:
+def lead(result: Result, summary: Summary | None, audit: Any) -> str:
     chosen, chains = result.settings, len(result.diverged)
+    sampler = result.context.sampler
     told = [
         f"{chains} chain{'s' if chains > 1 else ''} of {result.num_steps:,} steps with "
-        f"{result.context.estimator.name} gradients and {result.context.integrator.name} dynamics on "
+        f"{sampler.estimator.name} gradients and {sampler.integrator.name} dynamics on "
         f"{chosen['data_size']:,} data."
     ]
     if result.interrupted:
@@ -234,7 +233,7 @@ def numbers(given: Predictions) -> Section:
     )
 
 
-def audited(audit: Audit | None) -> Iterator[Section]:
+def audited(audit: Any) -> Iterator[Section]:
     if audit is None:
         return
     figure = audit_figure(audit)
@@ -268,10 +267,10 @@ def audited(audit: Audit | None) -> Iterator[Section]:
 
 
 def cost(result: Result) -> Section:
-    context, chains = result.context, len(result.diverged)
-    size, batch = result.settings["data_size"], context.batch_size
-    step = cost_per_step(context, size)
-    paired = context.estimator.cost(size, batch) == 2 * batch  # a current and an anchor gradient
+    sampler, chains = result.context.sampler, len(result.diverged)
+    size, batch = result.settings["data_size"], sampler.batch_size
+    step = sampler.cost_per_step(size)
+    paired = sampler.estimator.cost(size, batch) == 2 * batch  # a current and an anchor gradient
     saved = result.num_steps * batch if paired else 0
     one = result.evaluations / chains
     rows = [
@@ -294,7 +293,7 @@ def cost(result: Result) -> Section:
 def settings(result: Result) -> Section:
     rows = [(name.replace("_", " "), setting(value)) for name, value in result.settings.items()]
     if callable(result.settings["step_size"]):
-        rows.append(("last step size", cell(result.context.step_size)))
+        rows.append(("last step size", cell(result.context.sampler.step_size)))
     return Section("What was run", table=Table(("setting", "value"), rows))
 
 

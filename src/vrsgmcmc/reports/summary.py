@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int, PyTree
 
-from vrsgmcmc.result import Result
-from vrsgmcmc.tree import named_leaves
+from vrsgmcmc.core import named_leaves
+from vrsgmcmc.run import Result
 
 MOST_SCALARS = 50
 FEWEST_DRAWS = 4  # of a chain: what R-hat of half chains needs

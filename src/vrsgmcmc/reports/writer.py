@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from vrsgmcmc import figures
+from vrsgmcmc.reports import figures
 from vrsgmcmc.reports.page import ANSWERS, Report, Section, Table, cell
 
 LARGEST_SVG = 300_000  # bytes; a larger figure is shown as PNG

@@ -53,18 +53,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from vrsgmcmc.arguments import whole
-from vrsgmcmc.posterior import (
+from vrsgmcmc.core import (
     PART_BYTES,
+    Batch,
+    Params,
+    Posterior,
+    PRNGKey,
     cut,
     likelihood_gradient,
+    named_leaves,
+    nbytes,
     part_size,
     row_gradients,
     split_part,
+    whole,
 )
-from vrsgmcmc.theory.sweeps import ORDERS
-from vrsgmcmc.tree import named_leaves, nbytes
-from vrsgmcmc.types import Batch, Params, Posterior, PRNGKey
+from vrsgmcmc.theory.exact.sweeps import ORDERS
 
 
 class Spread(NamedTuple):

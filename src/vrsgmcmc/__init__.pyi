@@ -1,0 +1,21 @@
+from . import datasets as datasets
+from . import diagnostics as diagnostics
+from . import models as models
+from . import store as store
+from . import theory as theory
+from .advice import Audit as Audit
+from .advice import Plan as Plan
+from .advice import audit as audit
+from .advice import plan as plan
+from .core import ESTIMATORS as ESTIMATORS
+from .core import INTEGRATORS as INTEGRATORS
+from .core import Batch as Batch
+from .core import Info as Info
+from .core import Posterior as Posterior
+from .core import State as State
+from .core import kernel as kernel
+from .core import observable as observable
+from .core.estimators import *
+from .core.integrators import *
+from .run import Result as Result
+from .run import sample as sample

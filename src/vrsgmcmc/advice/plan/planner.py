@@ -1,0 +1,244 @@
+"""Which sampler, for this posterior and this budget?
+
+A pilot climbs to the mode and measures the posterior there: its Hessian, and how the gradients and the
+Hessians of single data vary (`theory/local.py`). Under that Gaussian model the error of every candidate
+is known (`theory/predict.py`), so the best of some hundreds, each at its best step size, is found
+without running them. The winner is then tried for a few steps, and its step size halved if it does not
+do what was predicted. All of it is counted, and taken from the budget.
+
+The model is local: it knows one mode, and nothing of heavy tails. See docs/planning.md.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import jax
+import numpy as np
+
+from vrsgmcmc.advice.plan.candidates import (
+    BATCH_SIZES,
+    FEWEST_STEPS,
+    Case,
+    Choice,
+    affordable,
+    distinct,
+    rank,
+    total_cost,
+)
+from vrsgmcmc.advice.plan.pilot import pilot
+from vrsgmcmc.advice.plan.trial import TRIAL, expected, measure_pace, tried
+from vrsgmcmc.core import Params, Posterior, check_pair, positive, whole
+from vrsgmcmc.core.estimators import minibatch
+from vrsgmcmc.core.integrators import sgld
+from vrsgmcmc.run import checks, is_function
+
+LARGEST = 128  # parameters: pairs of decaying modes are summed over
+PILOT = 0.05  # of the budget, at most, for the Hessians
+UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings for `vr.sample(key, posterior, data, plan.init, **plan)`, and why."""
+
+    choice: Choice
+    num_chains: int
+    init: Params = field(repr=False)  # the mode
+    score: float  # predicted C: (MSE of means / sd^2 + MSE of variances / 2 sd^4) / 2
+    bias: float
+    variance: float
+    budget: int  # per-datum gradient evaluations, all chains together, pilot included
+    pilot: int  # of these, spent on planning
+    runners_up: tuple[Choice, ...] = field(repr=False)
+    note: str = ""
+
+    def keys(self) -> list[str]:
+        return list(self.settings)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.settings[name]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `vr.sample` is to be called with."""
+        choice = self.choice
+        return {
+            "estimator": choice.estimator,
+            "integrator": choice.integrator,
+            "step_size": choice.step_size,
+            "batch_size": choice.batch_size,
+            "num_steps": choice.num_steps,
+            "num_chains": self.num_chains,
+            "order": choice.order,
+            "anchor_order": choice.anchor_order,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.choice}, step size {self.choice.step_size:.3g}, {self.choice.num_steps:,} steps, "
+            f"{self.num_chains} chains",
+            f"predicted error C = {self.score:.3g} (like {1 / self.score:,.0f} independent draws): "
+            f"bias {self.bias:.2g}, variance {self.variance:.2g}",
+            f"{self.budget:,} gradients, {self.pilot:,} of them for this plan",
+        ]
+        lines += [f"  then  C = {c.score:.3g}  {c}" for c in self.runners_up]
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+
+def plan(
+    posterior: Posterior,
+    data: Any,
+    init: Any,
+    *,
+    budget: float | str | timedelta | None = None,
+    target: float | None = None,
+    num_chains: int = 4,
+    seed: int = 0,
+) -> Plan:
+    """Choose estimator, n1, n2, m, order, integrator and step size.
+
+    - `init`: where the search for the mode starts, or a function of a key.
+    - `budget`: per-datum gradient evaluations, all chains together and the plan's own included; or
+      "200 passes" over the data, "60 s", "5 min", or a `timedelta`. Seconds are those of planning
+      and sampling; compiling the run comes on top.
+    - `target`: the error C wanted, 0.01 being as good as 100 independent draws. With a target the
+      plan is the cheapest that reaches it, within the budget if one is given.
+    """
+    clock = time.monotonic()
+    check_pair(posterior, minibatch(), sgld())
+    num_chains = whole("plan", "num_chains", num_chains)
+    if budget is None and target is None:
+        raise TypeError(
+            "plan: give a budget (evaluations, '200 passes', '60 s') or a target error C."
+        )
+    if target is not None:
+        target = positive("plan", "target", target)
+    data, size = checks.as_data(data)
+    evaluations, seconds = parse_budget(budget, size)
+    limit = np.inf if evaluations is None else evaluations
+    params = init(jax.random.key(seed)) if is_function(init) else init
+    params = checks.as_params(params)
+    dimension = sum(leaf.size for leaf in jax.tree.leaves(params))
+    if dimension > LARGEST:
+        raise ValueError(
+            f"plan: {dimension} parameters are more than {LARGEST}, the most that a plan can model. "
+            "Set a step_size yourself, run a few hundred steps, and ask vr.audit(result)."
+        )
+    checks.check_model(posterior, params, data)
+
+    most = max(8 * dimension, min(2048, size // 4))
+    rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), 8 * dimension, most))
+    mode, model, spent = pilot(posterior, data, params, rows, seed)
+    pace = None
+    if seconds is not None:
+        pace, more = measure_pace(posterior, data, mode, model, num_chains, size)
+        spent += more
+    case = Case(posterior, data, mode, model, num_chains, pace)
+
+    def time_left() -> float:
+        assert seconds is not None
+        left = seconds - (time.monotonic() - clock)
+        if left <= 0:
+            raise ValueError(
+                f"plan(budget={budget!r}): planning alone took {seconds - left:.1f} s. Give more time."
+            )
+        return left
+
+    if seconds is not None:
+        ranking = rank(case, time_left())
+        evaluations = spent + num_chains * total_cost(ranking[0], size)
+    elif evaluations is not None:
+        if evaluations - spent < FEWEST_STEPS * num_chains * BATCH_SIZES[0]:
+            raise ValueError(
+                f"plan(budget={budget!r}): the plan alone took {spent:,} of {int(evaluations):,} "
+                "evaluations. Give a larger budget, or fewer chains."
+            )
+        ranking = rank(case, (evaluations * (1 - TRIAL) - spent) / num_chains)
+        if target is not None and ranking[0].score <= target:
+            evaluations, ranking = cheapest(case, spent, target, size, most=evaluations)
+    else:
+        assert target is not None
+        evaluations, ranking = cheapest(case, spent, target, size)
+    chosen, more, note = tried(case, ranking[0], evaluations, seed)
+    spent += more
+    if target is not None:  # a trial may have taken more than its share
+        evaluations = min(limit, max(evaluations, spent + num_chains * total_cost(chosen, size)))
+    left = time_left() if seconds is not None else (evaluations - spent) / num_chains
+    count = min(chosen.num_steps, affordable(case, chosen, left))
+    if count < FEWEST_STEPS:
+        raise ValueError(
+            f"plan(budget={budget!r}): planning took {spent:,} evaluations and leaves fewer than "
+            f"{FEWEST_STEPS} steps. Give a larger budget, or fewer chains."
+        )
+    chosen = chosen._replace(num_steps=count)
+    if seconds is not None:
+        evaluations = spent + num_chains * total_cost(chosen, size)
+    there: Any = expected(case, chosen)
+    chosen = chosen._replace(score=float(there.score[0]), bias=float(there.bias[0]))
+    if target is not None and chosen.score > target:
+        note += f" The target C = {target:g} is out of reach for this budget."
+    return Plan(
+        choice=chosen,
+        num_chains=num_chains,
+        init=mode,
+        score=chosen.score,
+        bias=chosen.bias,
+        variance=chosen.score - chosen.bias,
+        budget=int(evaluations),
+        pilot=int(spent),
+        runners_up=tuple(distinct(ranking)[1:6]),
+        note=note.strip(),
+    )
+
+
+def cheapest(
+    case: Case, spent: int, target: float, size: int, most: float = np.inf
+) -> tuple[float, list[Choice]]:
+    """The smallest budget, to a factor of 1.25, whose best candidate reaches the target."""
+    limit = min((most * (1 - TRIAL) - spent) / case.num_chains, 1e7 * size)
+    allowance = min(max(2.0 * size, 4 * FEWEST_STEPS * BATCH_SIZES[0]), limit)
+    short, enough, ranking = allowance / 1.25, np.inf, []
+    while enough > 1.26 * short:
+        found = rank(case, allowance)
+        score = found[0].score
+        if score <= target:
+            enough, ranking = allowance, found
+        elif allowance < limit:
+            short = allowance
+        elif most < np.inf:
+            return most, found
+        else:
+            raise ValueError(
+                f"plan(target={target}): not reached within ten million passes; the best is "
+                f"C = {score:.3g}. Ask for less."
+            )
+        # errors fall like 1 / the budget at best, so this rarely goes too far
+        further = short * np.clip(0.8 * score / target, 1.25, 1000)
+        allowance = min(further, limit) if enough == np.inf else np.sqrt(short * enough)
+    return (spent + case.num_chains * enough) / (1 - TRIAL), ranking
+
+
+def parse_budget(budget: Any, size: int) -> tuple[float | None, float | None]:
+    """(evaluations, None) or (None, seconds)."""
+    if budget is None:
+        return None, None
+    if isinstance(budget, timedelta):
+        return None, positive("plan", "budget", budget.total_seconds())
+    if isinstance(budget, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]+)\s*", budget)
+        unit = match[2] if match else ""
+        if match and unit in UNITS:
+            return None, positive("plan", "budget", float(match[1]) * UNITS[unit])
+        if match and unit in ("passes", "pass"):
+            return positive("plan", "budget", float(match[1]) * size), None
+        if match and unit == "evaluations":
+            return positive("plan", "budget", float(match[1])), None
+        raise ValueError(
+            f"plan(budget={budget!r}): write a number of evaluations, '200 passes', '60 s' or '5 min'."
+        )
+    return positive("plan", "budget", budget), None

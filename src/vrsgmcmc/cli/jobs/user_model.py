@@ -1,0 +1,76 @@
+"""A model of the user's own, from a file that the command line names.
+
+    # my_model.py
+    def build(x, y):                      # the training data, x [N, d] and y [N]
+        return posterior, init            # or posterior, init, predict
+
+`posterior` is a `vr.Posterior` for data (x, y); `init` a start or a function of a key; `predict(params,
+x)` gives, for rows x [n, d], probabilities [n] or [n, K], or in a regression means [n].
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from vrsgmcmc.core import Posterior
+from vrsgmcmc.run import is_function
+
+
+def load_function(place: str) -> Callable:
+    """The function that FILE.py:FUNCTION names. The file is run: it is the user's."""
+    file, _, name = place.rpartition(":")
+    path = Path(file)
+    if not name.isidentifier() or path.suffix != ".py":
+        raise ValueError(f"--model {place}: write FILE.py:FUNCTION, such as my_model.py:build.")
+    if not path.is_file():
+        raise ValueError(f"--model {place}: there is no file {path}.")
+    spec: Any = importlib.util.spec_from_file_location("vrsgmcmc_own_model", path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(told(path, "could not be loaded", error)) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ValueError(f"--model {place}: {path} has no function {name}.")
+    return function
+
+
+def build(function: Callable, x: Any, y: Any) -> tuple[Posterior, Any, Callable | None]:
+    """What a user's function makes of the training data."""
+    path = Path(function.__code__.co_filename) if hasattr(function, "__code__") else Path("model")
+    try:
+        made = function(x, y)
+    except Exception as error:
+        raise ValueError(told(path, f"{function.__name__}(x, y) failed", error)) from error
+    if not (isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[0], Posterior)):
+        raise ValueError(
+            f"{path.name}: {function.__name__}(x, y) must return (posterior, init) or (posterior, "
+            f"init, predict) with a vr.Posterior, got {type(made).__name__}."
+        )
+    posterior, init, *more = made
+    if is_function(init):
+        try:
+            jax.eval_shape(init, jax.random.key(0))
+        except Exception as error:
+            raise ValueError(told(path, "init(key) failed", error)) from error
+    predict = more[0] if more else None
+    if predict is not None and not callable(predict):
+        raise ValueError(f"{path.name}: predict must be a function of (params, x).")
+    return posterior, init, predict
+
+
+def told(path: Path, what: str, error: Exception) -> str:
+    """An error of the user's code, with the line in the user's file."""
+    if isinstance(error, SyntaxError):
+        return f"{path.name} {what}: line {error.lineno}: {error.msg}."
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).name == path.name]
+    where = f"line {lines[-1]}: " if lines else ""
+    return f"{path.name}: {what}: {where}{type(error).__name__}: {error}"

@@ -1,0 +1,99 @@
+"""SAGA-LD (Dubey et al. 2016): a table of the last gradient seen for each datum.
+
+With t_i the gradient in row i of the table and G = sum_i t_i,
+
+    g(x) = G + grad logprior(x) + N/n sum_{i in batch} (grad loglik(x, d_i) - t_i),
+
+then t_i = grad loglik(x, d_i) for i in the batch, and G follows. A datum drawn twice in one batch
+counts twice in the estimate and once in the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from vrsgmcmc.core.gradients import prior_gradient, row_gradients
+from vrsgmcmc.core.tree import Sum, add, empty_sum, full_like
+from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+
+
+class Memory(NamedTuple):
+    table: Params  # t: leaves [N, ...]
+    total: Sum  # G
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])
+@dataclass(frozen=True)
+class SAGA:
+    name: ClassVar[str] = "saga"
+
+    def refresh_size(self, size: int) -> int:
+        return size
+
+    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
+        return None
+
+    def cost(self, size: int, batch_size: int) -> int:
+        return batch_size
+
+    def init(self, params: Params, size: int) -> Memory:
+        table = jax.tree.map(lambda x: jnp.full((size, *x.shape), jnp.nan, x.dtype), params)
+        unknown = full_like(params, jnp.nan)
+        return Memory(table, Sum(unknown, unknown))
+
+    def blank(self, memory: Memory) -> Memory:
+        return Memory(full_like(memory.table, 0.0), empty_sum(memory.total.total))
+
+    def collect(self, posterior, partial, memory, position, part, lock, present=None) -> Memory:
+        rows = row_gradients(posterior, position, part, lock)
+        if present is not None:
+            rows = jax.tree.map(lambda row: _weigh(present, row), rows)
+        table = jax.tree.map(lambda table, row: table.at[part.index].add(row), partial.table, rows)
+        return Memory(table, add(partial.total, jax.tree.map(lambda row: jnp.sum(row, 0), rows)))
+
+    def renew(self, partial: Memory, memory, position, lock, size) -> Memory:
+        return partial
+
+    def estimate(
+        self,
+        posterior: Posterior,
+        memory: Memory,
+        point: Params,
+        batch: Batch,
+        lock: PRNGKey,
+        size: int,
+    ) -> tuple[Params, Memory]:
+        index = batch.index
+        count = index.shape[0]
+        scale = size / count
+        rows = row_gradients(posterior, point, batch, lock)
+        held = jax.tree.map(lambda table: table[index], memory.table)
+        change = jax.tree.map(jnp.subtract, rows, held)
+        gradient = jax.tree.map(
+            lambda total, prior, change: total + prior + scale * jnp.sum(change, 0),
+            memory.total.value,
+            prior_gradient(posterior, point),
+            change,
+        )
+        earlier = jnp.tril(index[:, None] == index[None, :], -1)
+        first = ~jnp.any(earlier, axis=1)
+        # XLA writes in place only what must be read before: without `0 * held` it copies the table.
+        rows = jax.tree.map(lambda row, held: row + 0 * held, rows, held)
+        table = jax.tree.map(lambda table, row: table.at[index].set(row), memory.table, rows)
+        moved = jax.tree.map(lambda change: jnp.sum(_weigh(first, change), 0), change)
+        return gradient, Memory(table, add(memory.total, moved))
+
+
+def _weigh(weight: Shaped[Array, " b"], rows: Float[Array, "b ..."]) -> Float[Array, "b ..."]:
+    return rows * weight.astype(rows.dtype).reshape(-1, *(1,) * (rows.ndim - 1))
+
+
+def saga() -> SAGA:
+    """SAGA-LD: n evaluations per step, N once for the table, which holds N times the parameters."""
+    return SAGA()

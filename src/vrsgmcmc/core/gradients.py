@@ -1,0 +1,185 @@
+"""From functions of one datum to gradients of many.
+
+    log p(x | D) = logprior(x) + sum_i loglik(x, d_i)
+
+The prior's gradient enters every estimate once, exactly. The likelihood's gradient is a sum over a
+batch; a large batch is summed in parts, so that memory stays bounded, and with compensation, so that
+a million terms lose no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from vrsgmcmc.core.tree import Sum, add, empty_sum, nbytes
+from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+
+PART_BYTES = 3 * 2**23  # intermediate values of one part: beyond the caches XLA:CPU gets slower
+PART_PARAMS = 7  # but they are at least so many times the parameters, all of which a part adds to,
+PART_OPERATION = 2**17  # and so many bytes for each operation, so that it is worth starting
+LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
+
+
+def datum_keys(lock: PRNGKey, batch: Batch):
+    """The augmentation key of each datum: it belongs to the datum, not to the moment."""
+    return jax.vmap(lambda index: jax.random.fold_in(lock, index))(batch.index)
+
+
+def seen(posterior: Posterior, batch: Batch, lock: PRNGKey) -> PyTree:
+    """The data as the model sees them."""
+    if posterior.augment is None:
+        return batch.items
+    return jax.vmap(posterior.augment)(datum_keys(lock, batch), batch.items)
+
+
+def prior_gradient(posterior: Posterior, params: Params) -> Params:
+    return jax.grad(posterior.logprior)(params)
+
+
+def row_likelihoods(
+    posterior: Posterior, params: Params, batch: Batch, lock: PRNGKey
+) -> Float[Array, " b"]:
+    """loglik(x, d_i) for each datum of the batch."""
+    return jax.vmap(posterior.loglik, (None, 0))(params, seen(posterior, batch, lock))
+
+
+def row_gradients(posterior: Posterior, params: Params, batch: Batch, lock: PRNGKey) -> Params:
+    """grad loglik(x, d_i) for each datum of the batch: leaves [b, ...]."""
+    return jax.vmap(jax.grad(posterior.loglik), (None, 0))(params, seen(posterior, batch, lock))
+
+
+def likelihood_gradient(
+    posterior: Posterior,
+    params: Params,
+    batch: Batch,
+    lock: PRNGKey,
+    present: Float[Array, " b"] | None = None,
+) -> Params:
+    """sum_i grad loglik(x, d_i) over the batch (those `present`, where given)."""
+
+    def total(params, batch, present):
+        rows = row_likelihoods(posterior, params, batch, lock)
+        return jnp.sum(rows if present is None else rows * present.astype(rows.dtype))
+
+    count = batch.index.shape[0]
+    parts, part = cut(count, part_size(posterior, params, batch))
+    if parts <= 1:
+        return jax.grad(total)(params, batch, present)
+
+    def one_part(number, accumulated):
+        rows, fresh = split_part(number, part, batch)
+        if present is not None:
+            fresh = fresh * split_part(number, part, Batch(batch.index, present))[0].items
+        return add(accumulated, jax.grad(total)(params, rows, fresh))
+
+    return jax.lax.fori_loop(0, parts, one_part, empty_sum(params)).value
+
+
+def cut(count: int, most: int) -> tuple[int, int]:
+    """How many parts of at most `most` rows, and of how many each, so that little is done twice."""
+    if count == 0:
+        return 0, 0
+    fewest = -(-count // most)
+    even = {parts: -(-count // parts) for parts in (fewest, fewest + 1)}
+    parts = min(even, key=lambda parts: parts * even[parts])
+    return parts, even[parts]
+
+
+def corrected_gradient(
+    posterior: Posterior,
+    old: Params,
+    anchor: Params,
+    point: Params,
+    batch: Batch,
+    lock: PRNGKey,
+    size: int,
+) -> Params:
+    """An old gradient at an anchor, corrected on a batch: what anchored estimators share.
+
+        g(x) = old + grad logprior(x) + N/n sum_i (grad loglik(x, d_i) - grad loglik(anchor, d_i))
+
+    Two calls beat one stacked call.
+    """
+    scale = size / batch.index.shape[0]
+    return jax.tree.map(
+        lambda old, prior, here, there: old + prior + scale * (here - there),
+        old,
+        prior_gradient(posterior, point),
+        likelihood_gradient(posterior, point, batch, lock),
+        likelihood_gradient(posterior, anchor, batch, lock),
+    )
+
+
+def split_part(number: Any, part: int, batch: Batch) -> tuple[Batch, Float[Array, " part"]]:
+    """Rows [number * part, ...) of a batch, all parts of one length: the last one starts early, and
+    the second value marks the rows that no earlier part had."""
+    count = batch.index.shape[0]
+    start = jnp.minimum(number * part, count - part)
+    rows = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, part), batch)
+    return rows, (start + jnp.arange(part) >= number * part).astype(jnp.float32)
+
+
+def part_size(posterior: Posterior, params: Params, batch: Batch) -> int:
+    """How many data to differentiate at once: as many as keep the intermediates in the caches."""
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
+    item = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), batch.items)
+    leaves, structure = jax.tree.flatten((shapes, item))
+    return _part_size(posterior, structure, tuple(leaves))
+
+
+@lru_cache(maxsize=512)
+def _part_size(posterior: Posterior, structure: Any, leaves: tuple) -> int:
+    params, item = jax.tree.unflatten(structure, leaves)
+
+    def one(params, item, key):
+        datum = item if posterior.augment is None else posterior.augment(key, item)
+        return posterior.loglik(params, datum)
+
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    traced = jax.make_jaxpr(one)(params, item, key)
+    equations = list(_equations(traced.jaxpr))
+    values = [variable.aval for equation in equations for variable in equation.outvars]
+    each = sum(v.size * v.dtype.itemsize for v in values if hasattr(v, "size"))
+    most = max(PART_BYTES, PART_PARAMS * nbytes(params), PART_OPERATION * len(equations))
+    return max(1, min(LARGEST_PART, most // max(1, each)))
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """What a program computes, inner programs included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from _equations(inner)
+
+
+class GradientSum(NamedTuple):
+    """The part of an anchor that has been visited: partial sums add leaf by leaf."""
+
+    gradient: Sum
+    count: Float[Array, ""]
+
+
+def empty_gradient_sum(params: Params) -> GradientSum:
+    return GradientSum(empty_sum(params), jnp.zeros(()))
+
+
+def collect_gradient(
+    posterior: Posterior,
+    partial: GradientSum,
+    params: Params,
+    part: Batch,
+    lock: PRNGKey,
+    present: Float[Array, " b"] | None,
+) -> GradientSum:
+    """One more part of an anchor at `params`."""
+    gradient = likelihood_gradient(posterior, params, part, lock, present)
+    count = part.index.shape[0] if present is None else jnp.sum(present)
+    return GradientSum(add(partial.gradient, gradient), partial.count + count)

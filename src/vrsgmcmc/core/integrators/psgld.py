@@ -1,0 +1,72 @@
+"""Preconditioned SGLD (Li et al. 2016), without the curvature term, as usual in practice.
+
+    v' = a v + (1 - a) (g/N)^2,   G = 1 / (eps + sqrt(v'))
+    x' = x + h G g + sqrt(2 h T G) xi,   xi ~ N(0, I),   v_0 = 0
+
+G changes with x, so without its divergence the stationary law is the posterior only in the limit of
+a long memory: it needs (1 - a) small against h G times the posterior's curvature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from vrsgmcmc.core.arguments import non_negative, number
+from vrsgmcmc.core.rng import normal_like
+from vrsgmcmc.core.tree import cast, full_like
+from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["decay", "eps", "temperature"], meta_fields=[]
+)
+@dataclass(frozen=True)
+class PSGLD:
+    name: ClassVar[str] = "psgld"
+
+    decay: float
+    eps: float
+    temperature: float
+
+    def init(self, key: PRNGKey, params: Params) -> Params:
+        return full_like(params, 0.0)
+
+    def step(
+        self,
+        key: PRNGKey,
+        position: Params,
+        dynamics: Params,
+        gradient: Gradient,
+        step_size: Scalar,
+        size: int,
+    ) -> tuple[Params, Any]:
+        h, a = step_size, self.decay
+        g = gradient(position)
+        v = jax.tree.map(lambda v, g: a * v + (1 - a) * jnp.square(g / size), dynamics, g)
+        preconditioner = jax.tree.map(lambda v: 1 / (self.eps + jnp.sqrt(v)), v)
+        moved = jax.tree.map(
+            lambda x, g, G, xi: x + h * G * g + jnp.sqrt(2 * h * self.temperature * G) * xi,
+            position,
+            g,
+            preconditioner,
+            normal_like(key, position),
+        )
+        return cast(moved, position), cast(v, dynamics)
+
+
+def psgld(decay: float = 0.99, eps: float = 1e-5, temperature: float = 1.0) -> PSGLD:
+    """Langevin dynamics with RMSprop's preconditioner.
+
+    - `decay`: a, the memory of the running mean of squared gradients, in [0, 1).
+    - `eps`: added to the root, bounds the preconditioner.
+    """
+    if not 0 <= number("psgld", "decay", decay) < 1:
+        raise ValueError(f"psgld(decay={decay!r}): decay must be at least 0 and below 1.")
+    if not number("psgld", "eps", eps) > 0:
+        raise ValueError(f"psgld(eps={eps!r}): eps must be positive.")
+    return PSGLD(float(decay), float(eps), non_negative("psgld", "temperature", temperature))

@@ -1,0 +1,62 @@
+"""Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014).
+
+p' = (1 - h f) p + h g(x) + sqrt(2 f T h) xi,   xi ~ N(0, I)
+x' = x + h p',                                  p_0 ~ N(0, T I)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from vrsgmcmc.core.arguments import non_negative, positive
+from vrsgmcmc.core.rng import normal_like
+from vrsgmcmc.core.tree import cast
+from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[])
+@dataclass(frozen=True)
+class SGHMC:
+    name: ClassVar[str] = "sghmc"
+
+    friction: float
+    temperature: float
+
+    def init(self, key: PRNGKey, params: Params) -> Params:
+        scale = jnp.sqrt(self.temperature)
+        return cast(jax.tree.map(lambda xi: scale * xi, normal_like(key, params)), params)
+
+    def step(
+        self,
+        key: PRNGKey,
+        position: Params,
+        dynamics: Params,
+        gradient: Gradient,
+        step_size: Scalar,
+        size: int,
+    ) -> tuple[Params, Params]:
+        h, f = step_size, self.friction
+        scale = jnp.sqrt(2 * f * self.temperature * h)
+        momentum = jax.tree.map(
+            lambda p, g, xi: (1 - h * f) * p + h * g + scale * xi,
+            dynamics,
+            gradient(position),
+            normal_like(key, position),
+        )
+        moved = jax.tree.map(lambda x, p: x + h * p, position, momentum)
+        return cast(moved, position), cast(momentum, dynamics)
+
+
+def sghmc(friction: float, temperature: float = 1.0) -> SGHMC:
+    """Underdamped Langevin dynamics, semi-implicit Euler; unit mass, h is the time step.
+
+    - `friction`: f > 0; the best is near twice the root of the posterior's smallest curvature.
+    """
+    return SGHMC(
+        positive("sghmc", "friction", friction), non_negative("sghmc", "temperature", temperature)
+    )

@@ -1,0 +1,52 @@
+"""Stochastic gradient Langevin dynamics (Welling & Teh 2011).
+
+x' = x + h g(x) + sqrt(2 h T) xi,   xi ~ N(0, I)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from vrsgmcmc.core.arguments import non_negative
+from vrsgmcmc.core.rng import normal_like
+from vrsgmcmc.core.tree import cast
+from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["temperature"], meta_fields=[])
+@dataclass(frozen=True)
+class SGLD:
+    name: ClassVar[str] = "sgld"
+
+    temperature: float
+
+    def init(self, key: PRNGKey, params: Params) -> Any:
+        return ()
+
+    def step(
+        self,
+        key: PRNGKey,
+        position: Params,
+        dynamics: Any,
+        gradient: Gradient,
+        step_size: Scalar,
+        size: int,
+    ) -> tuple[Params, Any]:
+        h, scale = step_size, jnp.sqrt(2 * step_size * self.temperature)
+        moved = jax.tree.map(
+            lambda x, g, xi: x + h * g + scale * xi,
+            position,
+            gradient(position),
+            normal_like(key, position),
+        )
+        return cast(moved, position), dynamics
+
+
+def sgld(temperature: float = 1.0) -> SGLD:
+    """Langevin dynamics, Euler's scheme: weak order 1. Temperature 0 is gradient ascent."""
+    return SGLD(non_negative("sgld", "temperature", temperature))

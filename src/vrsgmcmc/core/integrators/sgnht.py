@@ -1,0 +1,76 @@
+"""Stochastic gradient Nose-Hoover thermostat (Ding et al. 2014).
+
+    p' = (1 - h z) p + h g(x) + sqrt(2 A T h) xi,   xi ~ N(0, I)
+    x' = x + h p'
+    z' = z + h (|p'|^2 / d - T),                    p_0 ~ N(0, T I),   z_0 = A
+
+The thermostat z adapts to gradient noise of unknown size: it rises until the kinetic energy fits T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from vrsgmcmc.core import tree
+from vrsgmcmc.core.arguments import non_negative, positive
+from vrsgmcmc.core.rng import normal_like
+from vrsgmcmc.core.tree import cast
+from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+
+
+class Thermostat(NamedTuple):
+    momentum: Params  # p
+    friction: Scalar  # z
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[])
+@dataclass(frozen=True)
+class SGNHT:
+    name: ClassVar[str] = "sgnht"
+
+    friction: float
+    temperature: float
+
+    def init(self, key: PRNGKey, params: Params) -> Thermostat:
+        scale = jnp.sqrt(self.temperature)
+        momentum = cast(jax.tree.map(lambda xi: scale * xi, normal_like(key, params)), params)
+        kind = jnp.result_type(*jax.tree.leaves(params))
+        return Thermostat(momentum, jnp.asarray(self.friction, kind))
+
+    def step(
+        self,
+        key: PRNGKey,
+        position: Params,
+        dynamics: Thermostat,
+        gradient: Gradient,
+        step_size: Scalar,
+        size: int,
+    ) -> tuple[Params, Thermostat]:
+        h, z = step_size, dynamics.friction
+        scale = jnp.sqrt(2 * self.friction * self.temperature * h)
+        momentum = jax.tree.map(
+            lambda p, g, xi: (1 - h * z) * p + h * g + scale * xi,
+            dynamics.momentum,
+            gradient(position),
+            normal_like(key, position),
+        )
+        moved = jax.tree.map(lambda x, p: x + h * p, position, momentum)
+        kinetic = tree.square_norm(momentum) / tree.size(position)
+        thermostat = z + h * (kinetic - self.temperature)
+        momentum = cast(momentum, position)
+        return cast(moved, position), Thermostat(momentum, thermostat.astype(z.dtype))
+
+
+def sgnht(friction: float, temperature: float = 1.0) -> SGNHT:
+    """Underdamped Langevin dynamics whose friction adapts.
+
+    - `friction`: A > 0, the injected noise and the thermostat's first value.
+    """
+    return SGNHT(
+        positive("sgnht", "friction", friction), non_negative("sgnht", "temperature", temperature)
+    )

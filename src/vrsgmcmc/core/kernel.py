@@ -1,0 +1,237 @@
+"""Estimator x integrator: one step of a chain, as pure functions.
+
+The integrator is the paper's NextS(x, g, h), the estimator its g. `init`, then `refresh` every
+`period` steps, and `step`; jit, vmap and scan them as you like, or let `vr.sample` do it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vrsgmcmc.core.arguments import positive, whole
+from vrsgmcmc.core.gradients import cut, part_size, split_part
+from vrsgmcmc.core.rng import as_key, common, fold
+from vrsgmcmc.core.tree import cast, square_norm
+from vrsgmcmc.core.types import (
+    Anchored,
+    Batch,
+    Estimator,
+    Info,
+    Integrator,
+    Params,
+    Posterior,
+    PRNGKey,
+    Scalar,
+    State,
+)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What a chain does, bound to a posterior and to the number of its data."""
+
+    posterior: Posterior
+    estimator: Estimator
+    integrator: Integrator
+    size: int
+    batch_size: int | None = None
+    clip: Any = None
+
+    @property
+    def period(self) -> int | None:
+        """Steps between two refreshes; None: refresh once, before the first step, or as you like."""
+        return self.estimator.refresh_period(self.size, self.batch_size)
+
+    @property
+    def anchor_size(self) -> int:
+        """How many data a refresh visits; 0: there is nothing to refresh."""
+        return self.estimator.refresh_size(self.size)
+
+    def init(self, key: PRNGKey, params: Params) -> State:
+        """The start. Memory is NaN until the first refresh, so a forgotten one cannot be missed."""
+        key = as_key(key)
+        params = jax.tree.map(jnp.asarray, params)
+        return State(
+            position=params,
+            dynamics=self.integrator.init(key, params),
+            memory=self.estimator.init(params, self.size),
+            step=jnp.zeros((), jnp.int32),
+        )
+
+    def refresh(self, key: PRNGKey, state: State, anchor: Batch) -> State:
+        """Move the anchor to the current position and sum the gradient over the anchor's data."""
+        count = anchor.index.shape[0]
+        if self.anchor_size == self.size != count:
+            raise ValueError(
+                f"{self.estimator.name}() refreshes on all {self.size} data, got an anchor of {count}. "
+                "Pass Batch(arange(N), data), or accumulate() parts, add them and renew()."
+            )
+        return self.renew(key, state, self.accumulate(key, state, anchor))
+
+    def accumulate(self, key: PRNGKey, state: State, part: Batch) -> Any:
+        """The contribution of some of the anchor's data to a refresh. Contributions add."""
+        key = as_key(key)
+        if not isinstance(self.estimator, Anchored):
+            return ()
+        parts, rows = cut(part.index.shape[0], part_size(self.posterior, state.position, part))
+
+        def one_part(number, partial):
+            some, fresh = split_part(number, rows, part)
+            return self.collect(key, state, partial, some, fresh)
+
+        blank = self.estimator.blank(state.memory)
+        if parts == 1:
+            return self.collect(key, state, blank, part)
+        return jax.lax.fori_loop(0, parts, one_part, blank)
+
+    def collect(self, key: PRNGKey, state: State, partial: Any, part: Batch, present=None) -> Any:
+        """`partial` with one more part: what `accumulate` and `+` do, in place."""
+        assert isinstance(self.estimator, Anchored)
+        return self.estimator.collect(
+            self.posterior, partial, state.memory, state.position, part, common(key), present
+        )
+
+    def renew(self, key: PRNGKey, state: State, partial: Any) -> State:
+        """Finish a refresh with the sum of all contributions, under the key they were made with."""
+        key = as_key(key)
+        if not isinstance(self.estimator, Anchored):
+            return state
+        memory = self.estimator.renew(partial, state.memory, state.position, common(key), self.size)
+        return state._replace(memory=memory)
+
+    def step(
+        self, key: PRNGKey, state: State, batch: Batch, step_size: Scalar | float
+    ) -> tuple[State, Info]:
+        """x_l -> x_{l+1}, with one call of the estimator wherever the integrator wants it."""
+        if batch.index.shape[0] == 0:
+            raise ValueError("step: the batch is empty; it must hold at least one datum.")
+        key = as_key(key)
+        calls = []
+
+        def gradient(point: Params) -> Params:
+            estimate, memory = self.estimator.estimate(
+                self.posterior, state.memory, point, batch, fold(key, 1), self.size
+            )
+            estimate = cast(self._clipped(estimate), point)
+            calls.append((estimate, memory))
+            return estimate
+
+        position, dynamics = self.integrator.step(
+            fold(key, 0),
+            state.position,
+            state.dynamics,
+            gradient,
+            jnp.asarray(step_size),
+            self.size,
+        )
+        if len(calls) != 1:
+            raise ValueError(
+                f"{self.integrator.name}: an integrator calls gradient(x) exactly once per step; "
+                f"this one called it {len(calls)} times."
+            )
+        ((estimate, memory),) = calls
+        if hasattr(self.estimator, "remember"):
+            memory = self.estimator.remember(memory, position)  # type: ignore[attr-defined]
+        return State(position, dynamics, memory, state.step + 1), Info(estimate)
+
+    def _clipped(self, gradient: Params) -> Params:
+        """At most `clip` long, on the scale of the mean over data."""
+        if self.clip is None:
+            return gradient
+        length = jnp.sqrt(square_norm(gradient)) / self.size
+        factor = jnp.minimum(1.0, self.clip / jnp.where(length > 0, length, 1.0))
+        return jax.tree.map(lambda g: factor * g, gradient)
+
+
+def kernel(
+    posterior: Posterior,
+    estimator: Estimator,
+    integrator: Integrator,
+    *,
+    size: int,
+    batch_size: int | None = None,
+    clip: float | None = None,
+) -> Kernel:
+    """Bind an estimator and an integrator to a posterior with `size` data.
+
+    - `batch_size`: only resolves the period of `svrg()`, which is ceil(N / batch_size) by default.
+    - `clip`: shorten gradient estimates to this norm, on the per-datum-mean scale; biases the chain.
+    """
+    check_pair(posterior, estimator, integrator)
+    size = whole("kernel", "size", size)
+    if batch_size is not None:
+        batch_size = used_batch_size(estimator, size, whole("kernel", "batch_size", batch_size))
+    check_sizes("kernel", estimator, size, batch_size)
+    clip = clip if clip is None else positive("kernel", "clip", clip)
+    return Kernel(posterior, estimator, integrator, size, batch_size, clip)
+
+
+def check_pair(posterior: object, estimator: object, integrator: object) -> None:
+    """The three things are what they should be, and fit."""
+    if not isinstance(posterior, Posterior):
+        raise TypeError(
+            f"posterior must be a vr.Posterior(logprior, loglik), got {type(posterior).__name__}."
+        )
+    for name in ("logprior", "loglik", "augment"):
+        value = getattr(posterior, name)
+        if not callable(value) and not (name == "augment" and value is None):
+            raise TypeError(f"posterior.{name} must be a function, got {value!r}.")
+    if not isinstance(estimator, Estimator):
+        raise TypeError(
+            f"estimator must be a description such as vr.practical() or vr.minibatch(), got "
+            f"{_shown(estimator)}."
+        )
+    if not isinstance(integrator, Integrator):
+        raise TypeError(
+            f"integrator must be a description such as vr.sgld() or vr.sghmc(friction), got "
+            f"{_shown(integrator)}."
+        )
+    if posterior.augment is not None and estimator.name == "control_variate":
+        raise ValueError(
+            "control_variate() cannot be used with augment: its centre's gradient is summed once, "
+            "over one augmentation of each datum, and would not fit the next. Use practical() or "
+            "svrg(), which keep the augmentation until their next refresh."
+        )
+
+
+def used_batch_size(estimator: Estimator, size: int, batch_size: int) -> int:
+    """`full` takes all data, so no batch size, and least of all a default, is too large for it."""
+    return min(batch_size, size) if estimator.name == "full" else batch_size
+
+
+def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int | None) -> None:
+    """n2 <= N, n2 < n1 <= N."""
+    if batch_size is not None and batch_size > size:
+        raise ValueError(
+            f"{where}(batch_size={batch_size}): batch_size is larger than the data, which have "
+            f"{size} rows."
+        )
+    anchor = estimator.refresh_size(size)
+    if anchor > size:
+        raise ValueError(
+            f"{estimator.name}(anchor_size={anchor}): anchor_size is larger than the data, which "
+            f"have {size} rows. Use svrg() for an anchor that sees all of them."
+        )
+    if estimator.name == "practical" and batch_size is not None and batch_size >= anchor:
+        raise ValueError(
+            f"practical(anchor_size={anchor}) with batch_size={batch_size}: the anchor must see more "
+            "data than a step (n1 > n2), otherwise the noise grows. Take a larger anchor_size or a "
+            "smaller batch_size."
+        )
+
+
+def _shown(value: object) -> str:
+    if not callable(value):
+        return repr(value)
+    needed = [
+        name
+        for name, parameter in inspect.signature(value).parameters.items()
+        if parameter.default is parameter.empty
+    ]
+    name = getattr(value, "__name__", value)
+    return f"the function itself; call it: {name}({', '.join(needed)})"

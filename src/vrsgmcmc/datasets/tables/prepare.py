@@ -1,0 +1,120 @@
+"""A table made ready: labels as numbers, a split, and columns on one scale."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from vrsgmcmc import datasets
+from vrsgmcmc.datasets.tables.read import Table, as_number
+
+FEW_VALUES = 20  # a column of so few whole numbers holds labels
+LARGEST = float(np.finfo(np.float32).max ** 0.5)  # whose square a model can still take
+
+
+class Prepared(NamedTuple):
+    """What a model is trained on and tested on."""
+
+    train: tuple[Float[np.ndarray, "n d"], np.ndarray]
+    test: tuple[Float[np.ndarray, "k d"], np.ndarray]
+    test_rows: Int[np.ndarray, " k"]
+    columns: tuple[str, ...]
+    target: str
+    labels: tuple[str, ...]  # class k is labels[k]; none for a regression
+    center: float  # a target in the user's units is center + scale * y
+    scale: float
+    notes: tuple[str, ...]
+
+
+def holds_labels(y: np.ndarray) -> bool:
+    """Whether a target is a class: text, or a few whole numbers."""
+    if y.dtype.kind == "U":
+        return True
+    values = np.unique(y)
+    return values.size <= FEW_VALUES and bool(np.all(values == np.round(values)))
+
+
+def prepare(
+    table: Table,
+    *,
+    classify: bool,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    standardise: bool = True,
+) -> Prepared:
+    """Labels as 0..K-1, a random split, and columns of mean 0 and standard deviation 1."""
+    notes = list(table.notes)
+    varies = table.x.min(0) < table.x.max(0)
+    if not varies.any():
+        raise ValueError("every column is constant, so there is nothing to predict from.")
+    if not varies.all():
+        dropped = [name for name, kept in zip(table.columns, varies, strict=True) if not kept]
+        notes.append(f"Columns that are constant were left out: {', '.join(dropped[:10])}.")
+    columns = tuple(name for name, kept in zip(table.columns, varies, strict=True) if kept)
+    labels, y = encode(table) if classify else ((), quantities(table))
+    place = np.arange(len(y))
+    (train, _), (test, _) = datasets.split(place, place, test_fraction, seed)
+    x = table.x[:, varies]
+    parts, center, scale = (x[train], x[test]), 0.0, 1.0
+    with np.errstate(all="ignore"):
+        if standardise:
+            parts = datasets.standardise(*parts)
+            if not classify and y[train].min() < y[train].max():
+                center, scale = float(y[train].mean()), float(y[train].std())
+                y = (y - center) / scale
+    for names, values in ((columns, np.concatenate(parts)), ((table.target,), y[:, None])):
+        wide = ~(np.abs(values) < LARGEST).all(0)
+        if wide.any():
+            raise ValueError(
+                f"column {names[int(wide.argmax())]!r} holds numbers that are too large, or too near "
+                "to each other, to compute with. Rescale it."
+            )
+    return Prepared(
+        (parts[0], y[train]),
+        (parts[1], y[test]),
+        table.rows[test],
+        columns,
+        table.target,
+        labels,
+        center,
+        scale,
+        tuple(notes),
+    )
+
+
+def encode(table: Table) -> tuple[tuple[str, ...], np.ndarray]:
+    """Labels in their order, and the number of each row's label."""
+    values, codes = np.unique(table.y, return_inverse=True)
+    if values.size < 2:
+        raise ValueError(
+            f"target {table.target!r} is {label(values[0])!r} in every row: no class to tell apart."
+        )
+    if values.size > max(FEW_VALUES, len(codes) // 2):
+        raise ValueError(
+            f"target {table.target!r} has {values.size} different values in {len(codes)} rows: these "
+            "are no classes. Use --model linear, or mlp with --task regression."
+        )
+    return tuple(label(value) for value in values), codes.reshape(-1).astype(np.int32)
+
+
+def label(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def quantities(table: Table) -> np.ndarray:
+    if table.y.dtype.kind == "U":
+        wrong = next(i for i, cell in enumerate(table.y) if as_number(str(cell)) is None)
+        cell = str(table.y[wrong])[:40]
+        raise ValueError(
+            f"target {table.target!r} is {cell!r} in {table.place} {table.rows[wrong]}, and a "
+            "regression needs numbers. For classes use --model logistic, softmax or mlp."
+        )
+    if table.y.min() == table.y.max():
+        raise ValueError(
+            f"target {table.target!r} is {table.y[0]:g} in every row: nothing to predict."
+        )
+    return table.y

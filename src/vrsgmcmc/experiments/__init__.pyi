@@ -1,0 +1,10 @@
+from .checkpoints import Memory as Memory
+from .combined_page import page as page
+from .combined_page import wider_gap as wider_gap
+from .record import claimed as claimed
+from .record import facts as facts
+from .record import save_csv as save_csv
+from .record import save_record as save_record
+from .settings import EXPERIMENTS as EXPERIMENTS
+from .settings import Outcome as Outcome
+from .settings import Settings as Settings

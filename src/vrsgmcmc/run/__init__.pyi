@@ -1,0 +1,16 @@
+from . import checks as checks
+from . import store as store
+from .checks import as_data as as_data
+from .fingerprint import config as config
+from .memory import check_memory as check_memory
+from .memory import free_memory as free_memory
+from .mode import find_mode as find_mode
+from .mode import log_posterior as log_posterior
+from .progress import SECONDS_BETWEEN_LINES as SECONDS_BETWEEN_LINES
+from .progress import clock as clock
+from .result import Context as Context
+from .result import Divergence as Divergence
+from .result import Result as Result
+from .sample import sample as sample
+from .setup import is_function as is_function
+from .setup import prepare as prepare

@@ -1,0 +1,107 @@
+"""A posterior mode, for control variates: L-BFGS on all data, with every evaluation counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array
+
+from vrsgmcmc.core import (
+    Batch,
+    Data,
+    Params,
+    Posterior,
+    add,
+    cut,
+    empty_sum,
+    likelihood_gradient,
+    part_size,
+    prior_gradient,
+    row_likelihoods,
+    split_part,
+)
+
+MOST_ITERATIONS = 200
+CLOSE = 1e-3  # nats: nearer to the top than this is near enough
+
+
+def find_mode(
+    posterior: Posterior, data: Data, params: Params, look: Callable[[], None] = lambda: None
+) -> tuple[Params, int]:
+    """A mode of the posterior near `params`, and the per-datum gradient evaluations it took.
+
+    `look` is called after each iteration, and may end the search by raising.
+    """
+    size = jax.tree.leaves(data)[0].shape[0]
+    state, values, evaluations = None, [], 0
+    for _ in range(MOST_ITERATIONS):
+        params, state, value, passes = _climb(posterior, data, params, state)
+        values.append(float(value))
+        look()
+        evaluations += size * int(passes)
+        rounding = 4 * np.finfo(np.float32).eps * abs(values[-1])
+        if len(values) > 2 and abs(values[-3] - values[-1]) < max(CLOSE, rounding):
+            break
+    if not np.isfinite(values[-1]):
+        raise ValueError(
+            "control_variate(): the search for a posterior mode left the finite numbers. Pass a "
+            "centre: control_variate(center=...)."
+        )
+    return params, evaluations
+
+
+@partial(jax.jit, static_argnames="posterior")
+def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
+    """One iteration: a direction, and a line search along it."""
+    batch = Batch(jnp.arange(jax.tree.leaves(data)[0].shape[0]), data)
+
+    def height(params) -> Array:
+        return jnp.negative(log_posterior(posterior, params, batch))
+
+    optimizer = optax.lbfgs()
+    state = optimizer.init(params) if state is None else state
+    value, slope = jax.value_and_grad(height)(params)
+    updates, state = optimizer.update(
+        slope, state, params, value=value, grad=slope, value_fn=height
+    )
+    passes = 1 + state[-1].info.num_linesearch_steps
+    return optax.apply_updates(params, updates), state, value, passes
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Any:
+    """log p(x | D), summed in parts like its gradient."""
+    lock = jax.random.key(0)
+    count = batch.index.shape[0]
+    parts, part = cut(count, part_size(posterior, params, batch))
+
+    def one_part(number, accumulated):
+        rows, fresh = split_part(number, part, batch)
+        terms = row_likelihoods(posterior, params, rows, lock)
+        return add(accumulated, jnp.sum(terms * fresh.astype(terms.dtype)))
+
+    start = empty_sum(posterior.logprior(params))
+    likelihood = jax.lax.fori_loop(0, parts, one_part, start)
+    return posterior.logprior(params) + likelihood.value
+
+
+def _forward(posterior, params, batch):
+    return log_posterior(posterior, params, batch), (params, batch)
+
+
+def _backward(posterior, kept, height):
+    params, batch = kept
+    likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
+    gradient = jax.tree.map(
+        lambda a, b: height * (a + b), prior_gradient(posterior, params), likelihood
+    )
+    return gradient, None
+
+
+log_posterior.defvjp(_forward, _backward)

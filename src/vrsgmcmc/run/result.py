@@ -1,0 +1,137 @@
+"""What a run gives back: draws, averages, cost, and what went wrong."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, PyTree
+
+from vrsgmcmc.core import Data, Posterior, Sampler, State, distinct, named_leaves
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+
+class Divergence(NamedTuple):
+    """A chain that left the finite numbers: where, how far out, and what to try."""
+
+    chain: int
+    step: int
+    norm: float
+    step_size: float
+    try_step_size: float
+
+    def __str__(self) -> str:
+        return (
+            f"chain {self.chain} became non-finite at step {self.step} with step size "
+            f"{self.step_size:.3g}; it is frozen where |x| was {self.norm:.3g}. "
+            f"Try a step size of {self.try_step_size:.2g}."
+        )
+
+
+class Context(NamedTuple):
+    """What was sampled, and how: enough to look at the run again."""
+
+    posterior: Posterior
+    data: Data
+    sampler: Sampler  # with the step size of the last step
+
+
+class Later:
+    """A value of a result that is read when it is first asked for: draws that are on disk."""
+
+    def __init__(self, compute: Callable[[], Any]):
+        self.compute = compute
+
+
+@dataclass(frozen=True)
+class Result:
+    """Draws and averages of a run, and what they cost."""
+
+    draws: PyTree = field(repr=False)
+    averages: dict[str, PyTree]
+    evaluations: int
+    data_passes: float
+    seconds: float
+    state: State
+    diverged: Bool[np.ndarray, " chain"]
+    divergences: tuple[Divergence, ...]
+    num_steps: int
+    interrupted: bool
+    settings: dict[str, Any]
+    draw_steps: np.ndarray = field(repr=False)
+    context: Context = field(repr=False)
+    signal: int | None = None  # the number of the signal that ended the run
+    run_dir: Path | None = None
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if isinstance(value, Later):
+            value = value.compute()
+            object.__setattr__(self, name, value)
+        return value
+
+    def summary(self, **options: Any) -> pandas.DataFrame:
+        """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
+
+        `options` go to `arviz_stats.summary`, which takes about 5 ms per scalar: pick `var_names`
+        for a large model. `.attrs["note"]` of the table says which chains were left out.
+        """
+        from arviz_stats.summary import summary
+
+        tree = self.to_arviz()
+        table: Any = summary(tree, **{"round_to": "none", "kind": "all", **options})
+        table.attrs["note"] = tree.attrs["note"]
+        return table
+
+    def to_arviz(self) -> xarray.DataTree:
+        """The draws as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
+        from arviz_base import from_dict
+
+        if self.draws is None:
+            raise ValueError(
+                'no draws were kept (keep="averages"). result.averages holds the averages; run with '
+                'keep="draws" for a table of draws.'
+            )
+        alive = np.flatnonzero(~self.diverged)
+        if alive.size == 0:
+            raise ValueError(
+                "every chain became non-finite, so there is nothing to summarise. "
+                + str(self.divergences[0])
+            )
+        names, leaves = zip(*named_leaves(self.draws), strict=True)
+        names = distinct([name.replace("/", "_") for name in names], ("chain", "draw"))
+        posterior = {n: np.asarray(leaf)[alive] for n, leaf in zip(names, leaves, strict=True)}
+        step = np.broadcast_to(self.draw_steps, (alive.size, self.draw_steps.size))
+        tree = from_dict(
+            {"posterior": posterior, "sample_stats": {"step": step}}, coords={"chain": alive}
+        )
+        tree.attrs.update(self.attributes())
+        return tree
+
+    def attributes(self) -> dict[str, Any]:
+        """Settings, cost and versions, as plain values."""
+        out = [divergence.chain for divergence in self.divergences]
+        note = f"chains left out because they became non-finite: {out}" if out else "all chains"
+        packages = {name: version(name) for name in ("vrsgmcmc", "jax", "numpy")}
+        return {
+            **{name: str(value) for name, value in self.settings.items()},
+            "evaluations": self.evaluations,
+            "data_passes": self.data_passes,
+            "seconds": self.seconds,
+            "num_steps_done": self.num_steps,
+            "interrupted": int(self.interrupted),
+            "diverged_chains": out,
+            "note": note,
+            "versions": ", ".join(f"{name} {number}" for name, number in packages.items()),
+            "python": platform.python_version(),
+            "device": jax.devices()[0].platform,
+        }

@@ -1,0 +1,105 @@
+"""`vr.sample`: many chains of any estimator and integrator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from vrsgmcmc.core import (
+    Estimator,
+    Integrator,
+    Observable,
+    Posterior,
+)
+from vrsgmcmc.core.estimators import practical
+from vrsgmcmc.core.integrators import sgld
+from vrsgmcmc.run.loop import Run
+from vrsgmcmc.run.result import Result
+from vrsgmcmc.run.setup import prepare
+from vrsgmcmc.run.storage import Directory, Held
+
+PRACTICAL, SGLD = practical(), sgld()
+
+
+def sample(
+    key: Any,
+    posterior: Posterior,
+    data: Any,
+    init: Any,
+    *,
+    estimator: Estimator = PRACTICAL,
+    integrator: Integrator = SGLD,
+    step_size: Any = 1e-4,
+    batch_size: int = 10,
+    num_steps: int = 10_000,
+    num_chains: int = 4,
+    burn_in: int = 0,
+    thin: int = 1,
+    order: str = "without_replacement",
+    anchor_order: str = "without_replacement",
+    observables: Mapping[str, Callable | Observable] | None = None,
+    weights: Literal["step_size", "equal"] = "step_size",
+    clip: float | None = None,
+    chain_method: Literal["vmap", "sequential"] = "vmap",
+    keep: Literal["draws", "averages"] = "draws",
+    run_dir: Any = None,
+    progress: bool | None = None,
+) -> Result:
+    """Sample a posterior with stochastic gradients.
+
+    - `key`: `jax.random.key(seed)`, or a seed. What chain c draws depends on (key, c, step) alone.
+    - `posterior`: prior and log-likelihood of one datum; `data`: a pytree with leading axis N.
+    - `init`: a pytree (all chains start there), a function of a key (each chain elsewhere), or
+      `result.state` of an earlier run (which is continued: steps are counted on).
+    - `estimator`, `integrator`: descriptions from the tables `vr.ESTIMATORS`, `vr.INTEGRATORS`.
+    - `step_size`: h of the integrator's equation, for the gradient of the SUM over data: a number,
+      one for each chain, or a schedule of the step l = 0, 1, ... (optax's fit).
+    - `num_steps` includes `burn_in`; every `thin`-th position after it is kept as a draw.
+    - `order`, `anchor_order`: how minibatches and anchors are drawn: "with_replacement",
+      "without_replacement", "shuffled", "symmetric".
+    - `observables`: functions averaged online over every step after burn-in; see `vr.observable`.
+    - `weights`: weigh positions in averages by their step size, or equally.
+    - `clip`: shorten the gradient estimate to this norm, on the scale of the mean over data. The
+      chain then no longer has the posterior as its target.
+    - `chain_method`: all chains at once, or one after another (better for large networks on CPU).
+    - `keep`: "averages" stores no draws.
+    - `run_dir`: keep the run in this directory, draws included, and commit it every few seconds.
+      The same call resumes it, bit for bit; a finished run is loaded. See `docs/runs.md`.
+    - `progress`: None shows a table on a terminal and a line every ten seconds elsewhere.
+
+    Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is
+    finished.
+
+    Arguments are looked at before anything is compiled, and log-densities with their gradients where
+    the chains start, but on the first 64 rows only: a later row that is not finite is found when a
+    chain has drawn it, and left the numbers.
+    """
+    job = prepare(
+        key=key,
+        posterior=posterior,
+        data=data,
+        init=init,
+        estimator=estimator,
+        integrator=integrator,
+        step_size=step_size,
+        batch_size=batch_size,
+        num_steps=num_steps,
+        num_chains=num_chains,
+        burn_in=burn_in,
+        thin=thin,
+        order=order,
+        anchor_order=anchor_order,
+        observables=observables,
+        weights=weights,
+        clip=clip,
+        chain_method=chain_method,
+        keep=keep,
+        held=run_dir is None,
+    )
+    if run_dir is None:
+        return Run(job, Held(job), progress).go()
+    directory = Directory(run_dir, job)
+    if (done := directory.finished()) is not None:
+        return done
+    with directory.write() as kept:
+        return kept.loaded() if kept.finished else Run(job, kept, progress).go()

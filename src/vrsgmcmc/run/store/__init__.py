@@ -1,0 +1,46 @@
+"""A run is a directory: atomic commits, exact resume, everything checked before it is used.
+
+    config.json            what was asked for, resolved; the model as the sha256 of its StableHLO
+    environment.json       versions, devices, seed, sha256 of the data, XLA_FLAGS, JAX options, CPU
+    state-<k>.safetensors  the chains of commit k: carry/..., averages/..., and tail/..., the draws
+                           that do not fill a zarr chunk yet
+    draws.zarr/            posterior/<leaf>, dimensions chain, draw, ...; zarr v3 with crc32c
+    draws.sha256           a line for each chunk of draws, as `sha256sum -c` reads it; only appended
+    metrics.jsonl          a line for each commit; only appended
+    commit.json            moves last: progress, and length and sha256 of all of the above
+    commit.previous.json   the commit before it, with a state of its own
+    run.lock               held by the one writer, released by the system when that process ends
+
+A commit syncs every file it points at and then renames itself into place, so at every moment one
+of the two commits is whole. Chunks of draws are written whole and never again; what a crash leaves
+behind the last commit is overwritten. Nothing is pickled, no path is absolute, and nothing in a run
+directory names code: the structure of the parameters comes from the caller, arrays go by the names
+of its leaves.
+"""
+
+from vrsgmcmc.run.store import trees
+from vrsgmcmc.run.store.environment import differences, without_home, xla_flags
+from vrsgmcmc.run.store.files import Folder, RunError, as_json, record
+from vrsgmcmc.run.store.reader import Run, open, verify
+from vrsgmcmc.run.store.trees import named, rebuilt
+from vrsgmcmc.run.store.writer import Writer, finished, pause_after, write
+
+__all__ = [
+    "Folder",
+    "Run",
+    "RunError",
+    "Writer",
+    "as_json",
+    "differences",
+    "finished",
+    "named",
+    "open",
+    "pause_after",
+    "rebuilt",
+    "record",
+    "trees",
+    "verify",
+    "without_home",
+    "write",
+    "xla_flags",
+]

@@ -1,0 +1,67 @@
+"""Pytrees as named arrays in safetensors. The structure comes from the caller, never from the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from vrsgmcmc.core import named_leaves
+from vrsgmcmc.run.store.files import RunError
+
+
+def is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
+    """The leaves under their names, as NumPy arrays; keys as their words."""
+    found: dict[str, np.ndarray] = {}
+    for name, leaf in named_leaves(tree):
+        name = f"{prefix}/{name}"
+        if name in found:
+            raise RunError(f"two leaves have the name {name!r}. Rename one of them.")
+        found[name] = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+    return found
+
+
+def rebuilt(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
+    """The tree with the structure, shapes and kinds of `like`."""
+    leaves = []
+    for name, leaf in named_leaves(like):
+        name = f"{prefix}/{name}"
+        if name not in arrays:
+            raise RunError(f"{name} is not in the state of this run")
+        array = arrays[name]
+        if is_key(leaf):
+            words = jnp.asarray(array)
+            leaves.append(jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf)))
+            continue
+        array = array.view(leaf.dtype) if leaf.dtype.kind == "V" else array
+        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise RunError(
+                f"{name} is {array.dtype}{list(array.shape)} in the state of this run, but "
+                f"{leaf.dtype}{list(leaf.shape)} is needed"
+            )
+        leaves.append(array)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def to_bytes(arrays: dict[str, np.ndarray]) -> bytes:
+    """bfloat16 and its kin travel as unsigned integers of their size."""
+    plain = {}
+    for name, array in arrays.items():
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        plain[name] = array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+    return save(plain)
+
+
+def from_bytes(content: bytes) -> dict[str, np.ndarray]:
+    try:
+        return load(content)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise RunError(f"not a safetensors file ({error})") from error

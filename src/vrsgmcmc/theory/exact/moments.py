@@ -1,0 +1,237 @@
+"""Fourth moments on the Gaussian mean model: the error of an average of squares, exactly.
+
+Where data are alike (one dimension, equal features) a gradient's error e does not depend on the
+position. Measured from the posterior mean mu, with the posterior variance v,
+
+    g = -x / v + e,      (x, p) <- affine in (x, p, g) + Gaussian noise,
+    S <- S + (mu + x)^2 - (mu^2 + v),      so that S / n is the error of an average over n steps,
+
+where e is drawn for every step (minibatch), for `period` steps (practical) or is 0 (full, svrg,
+control_variate). All that is substituted is linear in (x, p, e, w), w being a fresh draw, or adds
+a polynomial of degree 2 to S. So the moments
+
+    E[x^a p^b e^c w^d S^k],    a + b + c + d + 2 k <= 4,
+
+86 of them, obey a linear recursion, in which e enters by its first four moments. Nothing is closed
+by an approximation: E[S] and E[S^2] are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from operator import add, sub
+from typing import Any, NoReturn
+
+import numpy as np
+from jaxtyping import Float
+
+from vrsgmcmc.theory.exact.affine import Powers
+from vrsgmcmc.theory.exact.chains import alike, drawing, late_kick
+from vrsgmcmc.theory.exact.problems import LinearGaussian
+from vrsgmcmc.theory.exact.schemes import Flow, scheme
+
+Array = np.ndarray
+Exponents = tuple[int, ...]
+Polynomial = dict[Exponents, float]  # exponents of the variables -> coefficient
+
+VARIABLES = ("x", "p", "e", "w", "S")
+MONOMIALS: list[Exponents] = [
+    (*powers, k)
+    for *powers, k in product(range(5), repeat=len(VARIABLES))
+    if sum(powers) + 2 * k <= 4
+]
+PLACE = {monomial: place for place, monomial in enumerate(MONOMIALS)}
+ONE = MONOMIALS[0]
+UNITS = {name: tuple(int(other == name) for other in VARIABLES) for name in VARIABLES}
+NORMAL = np.array([1.0, 0.0, 1.0, 0.0, 3.0])
+
+
+def linear(**coefficients: float) -> Polynomial:
+    """linear(x=2, e=1) is 2 x + e."""
+    return {UNITS[name]: float(value) for name, value in coefficients.items() if value != 0}
+
+
+def times(first: Polynomial, second: Polynomial) -> Polynomial:
+    result: Polynomial = {}
+    for one, a in first.items():
+        for other, b in second.items():
+            monomial = tuple(map(add, one, other))
+            result[monomial] = result.get(monomial, 0.0) + a * b
+    return result
+
+
+def replaced(**images: Polynomial) -> Float[Array, "K K"]:
+    """The moments after each named variable has become a polynomial in the old ones."""
+    images = {name: linear(**{name: 1.0}) for name in VARIABLES} | images
+    found: dict[Exponents, Polynomial] = {ONE: {ONE: 1.0}}
+    matrix = np.zeros((len(MONOMIALS), len(MONOMIALS)))
+    for row, monomial in enumerate(MONOMIALS):  # each after those that divide it
+        if monomial != ONE:
+            name = next(name for name, power in zip(VARIABLES, monomial, strict=True) if power)
+            found[monomial] = times(found[tuple(map(sub, monomial, UNITS[name]))], images[name])
+        for other, coefficient in found[monomial].items():
+            matrix[row, PLACE[other]] = coefficient
+    return matrix
+
+
+def drawn(name: str, moments: Float[Array, "5"]) -> Float[Array, "K K"]:
+    """The moments after a variable has been drawn anew, independent of all that was."""
+    matrix, variable = np.zeros((len(MONOMIALS), len(MONOMIALS))), VARIABLES.index(name)
+    for row, monomial in enumerate(MONOMIALS):
+        rest = (*monomial[:variable], 0, *monomial[variable + 1 :])
+        matrix[row, PLACE[rest]] = moments[monomial[variable]]
+    return matrix
+
+
+def error_moments(values: Float[Array, " N"], count: int, *, replace: bool) -> Float[Array, "5"]:
+    """Moments 0 to 4 of (N/n) sum_{i drawn} d_i, where d_i = values_i - their mean.
+
+    Without replacement, with s_k = sum_i d_i^k and P_k the probability that k given data are all
+    drawn, sums over distinct data follow from s_1 = 0.
+    """
+    size = len(values)
+    d = values - values.mean()
+    s2, s3, s4 = ((d**k).sum() for k in (2, 3, 4))
+    if replace:
+        m2, m3, m4 = s2 / size, s3 / size, s4 / size
+        moments = count * np.array([m2, m3, m4 + 3 * (count - 1) * m2**2])
+    else:
+        ratios = [(count - k) / max(size - k, 1) for k in range(4)]
+        P1, P2, P3, P4 = np.cumprod(np.maximum(ratios, 0.0))
+        moments = np.array(
+            [
+                (P1 - P2) * s2,
+                (P1 - 3 * P2 + 2 * P3) * s3,
+                (P1 - 7 * P2 + 12 * P3 - 6 * P4) * s4 + 3 * (P2 - 2 * P3 + P4) * s2**2,
+            ]
+        )
+    return np.array([1.0, 0.0, *moments * (size / count) ** np.arange(2.0, 5.0)])
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """The moments' recursion: matrices of the first step of a run and of the steps of a cycle."""
+
+    opening: list[Float[Array, "K K"]]
+    steps: list[Float[Array, "K K"]]
+
+    @property
+    def length(self) -> int:
+        return len(self.steps)
+
+    @property
+    def opens(self) -> int:
+        return len(self.opening)
+
+    def step(self, moments: Float[Array, " K"], l: int) -> Float[Array, " K"]:
+        matrices = self.opening if l < len(self.opening) else self.steps
+        return matrices[l % len(matrices)] @ moments
+
+    def jump(self, moments: Float[Array, " K"], cycles: int) -> Float[Array, " K"]:
+        return self._powers(moments, cycles)
+
+    def reset(self, moments: Float[Array, " K"]) -> Float[Array, " K"]:
+        return replaced(S={}) @ moments
+
+    def read(self, moments: Float[Array, " K"]) -> tuple[Float[Array, "1"], Float[Array, "1"]]:
+        """Mean and variance of S."""
+        first = np.array([moments[PLACE[0, 0, 0, 0, 1]]])
+        second = np.array([moments[PLACE[0, 0, 0, 0, 2]]])
+        return first, second - first**2
+
+    def started(self, position: float, temperature: float) -> Float[Array, " K"]:
+        """The moments at a point, with p ~ N(0, T); all else is 0."""
+        return np.array(
+            [
+                position**a * temperature ** (b / 2) * NORMAL[b] * (not any(rest))
+                for a, b, *rest in MONOMIALS
+            ]
+        )
+
+    def stationary(self) -> Float[Array, " K"]:
+        """The moments before a cycle that do not change in it; S = 0."""
+        without_S = [place for place, monomial in enumerate(MONOMIALS) if monomial[-1] == 0]
+        matrix = self._cycle[np.ix_(without_S, without_S)]
+        moments = np.zeros(len(MONOMIALS))
+        moments[without_S[0]] = 1.0
+        moments[without_S[1:]] = np.linalg.solve(
+            np.eye(len(without_S) - 1) - matrix[1:, 1:], matrix[1:, 0]
+        )
+        return moments
+
+    @cached_property
+    def _cycle(self) -> Float[Array, "K K"]:
+        return reduce(np.matmul, self.steps[::-1])
+
+    @cached_property
+    def _powers(self) -> Powers:
+        return Powers(self._cycle)
+
+
+def squares(
+    problem: LinearGaussian,
+    estimator: Any,
+    integrator: Any,
+    *,
+    step_size: float,
+    batch_size: int | None,
+    order: str,
+    anchor_order: str,
+) -> Squares:
+    """The recursion of a sampler, given by its descriptions."""
+    size, name = len(problem.targets), estimator.name
+    draws = drawing(
+        estimator, size, batch_size=batch_size, order=order, anchor_order=anchor_order
+    ).swept
+    if problem.features.shape[1] != 1 or not alike(problem):
+        _refuse(f"{name} on this problem", "its errors depend on the position")
+    if name == "saga":
+        _refuse(name, "its errors depend on past positions")
+    if draws.sweeps(size):
+        _refuse(f"{name} with data drawn {draws.order!r}", "its errors depend on each other")
+
+    (mean,), ((variance,),) = problem.posterior()
+    values = problem.features[:, 0] * problem.targets / problem.noise_variance
+    replace = draws.order == "with_replacement"
+    draw = drawn("e", error_moments(values, draws.count, replace=replace))
+    count = replaced(S=linear(S=1.0, x=2 * mean) | {(2, 0, 0, 0, 0): 1.0, ONE: -variance})
+    dynamics = scheme(integrator, step_size)
+    before = _flow(dynamics.before)
+
+    def step(kick: Float[Array, " k"]) -> Float[Array, "K K"]:
+        return count @ _flow(dynamics.after, kick, variance) @ before
+
+    late = late_kick(integrator, dynamics, step_size)
+    opening = [step(dynamics.kick - late) @ draw] if late.any() else []
+    held = step(dynamics.kick)
+    steps = [held @ draw] + [held] * (estimator.period - 1 if name == "practical" else 0)
+    return Squares(opening, steps)
+
+
+def _flow(
+    flow: Flow, kick: Float[Array, " k"] | None = None, variance: float = 1.0
+) -> Float[Array, "K K"]:
+    """(x, p) <- matrix (x, p) + kick (e - x / v) + N(0, covariance); without momentum p is 0."""
+    matrix, noise, push = np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2)
+    k = len(flow.matrix)
+    matrix[:k, :k], noise[:k, :k] = flow.matrix, flow.covariance
+    push[:k] = 0.0 if kick is None else kick
+    matrix[:, 0] -= push / variance
+    images = [linear(x=row[0], p=row[1], e=c) for row, c in zip(matrix, push, strict=True)]
+    result = replaced(x=images[0], p=images[1])
+    scales, directions = np.linalg.eigh(noise)
+    for scale, (a, b) in zip(np.sqrt(np.maximum(scales, 0.0)), directions.T, strict=True):
+        if scale > 0:
+            shake = replaced(x=linear(x=1.0, w=scale * a), p=linear(p=1.0, w=scale * b))
+            result = shake @ drawn("w", NORMAL) @ result
+    return result
+
+
+def _refuse(what: str, why: str) -> NoReturn:
+    raise ValueError(
+        f"{what} has no exact law for averages of squares: {why}. Exact fourth moments exist on "
+        "the Gaussian mean model with independent draws, for full, minibatch, practical, svrg and "
+        'control_variate; pass closure="gaussian" for an approximation'
+    )

@@ -1,0 +1,111 @@
+"""The posterior around a point, as a Gaussian: what predictions of a run need to know of it.
+
+Around a centre c the gradient of one datum is taken to be linear,
+
+    alpha_i(x) = alpha_i(c) - H_i (x - c),
+
+so that a step is affine given its minibatch, as on a linear-Gaussian problem. In the directions in
+which the precision H = prior + sum_i H_i is diagonal, with eigenvalues lambda_k, what matters is
+
+    S     the covariance of alpha_i(c) over the data: the noise of a minibatch
+    C_kl  the variance of (H_i)_kl: the noise of a difference alpha_i(x) - alpha_i(y) in direction k is
+          sum_l C_kl E(x - y)_l^2
+
+Rows may be a sample of the data; then S and C are estimates, and H is the sample's mean times N.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Float
+
+from vrsgmcmc.core import Batch, Posterior, seen
+
+Array = np.ndarray
+
+LARGEST = 512  # parameters: the Hessian of every row is formed
+HESSIAN_NUMBERS = 2**22  # numbers of one part's Hessians
+
+
+class Local(NamedTuple):
+    """A Gaussian model of the posterior around `center`, in the directions that diagonalise it."""
+
+    size: int  # N
+    center: Float[Array, " d"]
+    directions: Float[Array, "d d"]  # columns: x - c = directions @ z
+    curvature: Float[Array, " d"]  # lambda
+    likelihood_curvature: Float[Array, " d"]  # the mean of H_i, per datum
+    covariance: Float[Array, "d d"]  # S, per datum
+    spread: Float[Array, "d d"]  # C, per datum
+    evaluations: int  # what it cost, a Hessian-vector product counting 2
+
+    @property
+    def variances(self) -> Float[Array, " d"]:
+        """Posterior variances of the parameters."""
+        return self.directions**2 @ (1 / self.curvature)
+
+
+def local(
+    posterior: Posterior, data: Any, params: Any, *, rows: int | None = None, seed: int = 0
+) -> Local:
+    """Measure the model at `params`, on `rows` data drawn without replacement (None: all)."""
+    size = jax.tree.leaves(data)[0].shape[0]
+    center, unravel = ravel_pytree(params)
+    dimension = center.shape[0]
+    if dimension > LARGEST:
+        raise ValueError(
+            f"a local Gaussian model needs the Hessian of {dimension} parameters, more than {LARGEST}."
+        )
+    index = np.arange(size)
+    if rows is not None and rows < size:
+        index = np.sort(np.random.default_rng(seed).choice(size, max(rows, 2), replace=False))
+    part = int(np.clip(HESSIAN_NUMBERS // dimension**2, 1, len(index)))
+    index, absent = np.resize(index, -(-len(index) // part) * part), -len(index) % part
+
+    total, gradients, hessians = 0, [], []
+    for start in range(0, len(index), part):
+        chosen = index[start : start + part]
+        items = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], data)
+        batch = Batch(jnp.asarray(chosen), items)
+        gradient, hessian = _rows(posterior, unravel, center, batch)
+        keep = part - absent if start + part >= len(index) else part
+        gradients.append(np.asarray(gradient[:keep], np.float64))
+        hessians.append(np.asarray(hessian[:keep], np.float64))
+        total += keep
+    prior = -np.asarray(jax.hessian(lambda x: posterior.logprior(unravel(x)))(center), np.float64)
+    gradient, hessian = np.concatenate(gradients), np.concatenate(hessians)
+    mean = hessian.mean(0)
+    precision = prior + size * mean
+    curvature, directions = np.linalg.eigh((precision + precision.T) / 2)
+    least = max(np.linalg.eigvalsh(prior)[0], 1e-6 * curvature[-1])
+    rotated = np.einsum("ak,iab,bl->ikl", directions, hessian, directions, optimize=True)
+    centred = (gradient - gradient.mean(0)) @ directions
+    return Local(
+        size=size,
+        center=np.asarray(center, np.float64),
+        directions=directions,
+        curvature=np.maximum(curvature, least),
+        likelihood_curvature=np.diagonal(rotated.mean(0)),
+        covariance=centred.T @ centred / (total - 1),
+        spread=np.var(rotated, axis=0, ddof=1),
+        evaluations=total * (1 + 2 * dimension),
+    )
+
+
+@partial(jax.jit, static_argnames=("posterior", "unravel"))
+def _rows(posterior: Posterior, unravel: Any, center: Any, batch: Batch) -> Any:
+    """Gradient and negative Hessian of each row's log-likelihood."""
+
+    def slope(x, datum):
+        gradient = jax.grad(lambda x: posterior.loglik(unravel(x), datum))(x)
+        return gradient, gradient
+
+    data = seen(posterior, batch, jax.random.key(0))
+    hessian, gradient = jax.vmap(jax.jacfwd(slope, has_aux=True), (None, 0))(center, data)
+    return gradient, -hessian

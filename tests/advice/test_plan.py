@@ -1,0 +1,611 @@
+"""Plans: what they choose, what they cost, what they predict, and messages."""
+
+import dataclasses
+import math
+import time
+from datetime import timedelta
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vrsgmcmc as vr
+from vrsgmcmc.advice.plan import LARGEST, parse_budget, planner, trial
+from vrsgmcmc.advice.plan.candidates import (
+    FEWEST_STEPS,
+    Case,
+    Choice,
+    affordable,
+    costs,
+    distinct,
+    estimators,
+    integrators,
+    rank,
+    total_cost,
+)
+from vrsgmcmc.advice.plan.planner import cheapest
+from vrsgmcmc.core.kernel import check_sizes
+from vrsgmcmc.theory import forecast, linear_regression
+from vrsgmcmc.theory.forecast.local import Local
+
+IID = "without_replacement"
+SIZE = 400
+rng = np.random.default_rng(0)
+X = rng.normal(size=(SIZE, 3)) * [1.0, 0.5, 0.3]
+Y = X @ rng.normal(size=3) + rng.normal(size=SIZE)
+PROBLEM = linear_regression(X, Y)
+MEAN, COVARIANCE = PROBLEM.posterior()
+VARIANCES = np.diagonal(COVARIANCE)
+POSTERIOR, DATA, START = vr.models.linear.posterior(), (X, Y), jnp.zeros(3)
+BUDGET = 150 * SIZE
+
+
+def local_model():
+    curvature, directions = np.linalg.eigh(np.linalg.inv(COVARIANCE))
+    rows = X @ directions
+    hessians = rows[:, :, None] * rows[:, None, :]
+    gradients = rows * (Y - X @ MEAN)[:, None]
+    return Local(
+        SIZE,
+        MEAN,
+        directions,
+        curvature,
+        np.diagonal(hessians.mean(0)).copy(),
+        np.cov(gradients.T),
+        hessians.var(0, ddof=1),
+        0,
+    )
+
+
+def make_case(num_chains=4, pace=None, **changes):
+    case = Case(POSTERIOR, DATA, jnp.asarray(MEAN), local_model(), num_chains, pace)
+    return case._replace(**changes)
+
+
+def choice(estimator, batch_size=10, num_steps=100, step_size=1e-3, integrator=None):
+    integrator = integrator or vr.sgld()
+    return Choice(estimator, integrator, batch_size, IID, IID, step_size, num_steps, 0.0, 0.0)
+
+
+def first(x):
+    return x
+
+
+def square(x, center):
+    return jnp.square(x - center)
+
+
+def watched(mean):
+    return {"first": first, "square": vr.observable(square, data=jnp.asarray(mean))}
+
+
+def scores(result, num_chains, mean, variances):
+    """C of each group of `num_chains` chains, from their averages together."""
+    shape = -1, num_chains, len(mean)
+    away = (np.asarray(result.averages["first"]) - mean).reshape(shape).mean(1)
+    spread = np.asarray(result.averages["square"]).reshape(shape).mean(1) - away**2
+    errors = away**2 / variances + (spread - variances) ** 2 / (2 * variances**2)
+    return errors.mean(-1) / 2
+
+
+# ------------------------------------------------------------------------------------ a plan
+
+
+def counted(patch, module, name, cost, parts):
+    """Let a function of a module note what it says it cost."""
+    function = getattr(module, name)
+
+    def call(*arguments, **options):
+        found = function(*arguments, **options)
+        parts.append((name, cost(found)))
+        return found
+
+    patch.setattr(module, name, call)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    """A plan for one chain, and what its parts cost."""
+    parts = []
+    with pytest.MonkeyPatch.context() as patch:
+        module = import_module("vrsgmcmc.advice.plan.pilot")
+        counted(patch, module, "find_mode", lambda found: found[1], parts)
+        counted(patch, module, "local", lambda found: found.evaluations, parts)
+        counted(patch, module, "newton", lambda found: found[1] * SIZE, parts)
+        counted(patch, import_module("vrsgmcmc.advice.plan.trial"), "sample", spent, parts)
+        plan = vr.plan(POSTERIOR, DATA, START, budget=BUDGET, num_chains=1)
+    return plan, parts
+
+
+def spent(result):
+    return result.evaluations
+
+
+def test_everything_is_counted(planned):
+    plan, parts = planned
+    assert [name for name, _ in parts] == ["find_mode", "local", "newton", "sample"]
+    assert plan.pilot == sum(cost for _, cost in parts)
+    assert plan.budget == BUDGET
+    costs_of = dict(parts)
+    rows = costs_of["local"] // 7  # 1 + 2 d for each row
+    assert 24 <= rows <= SIZE // 4
+    assert costs_of["find_mode"] % rows == 0
+    assert costs_of["newton"] in (SIZE, 2 * SIZE, 3 * SIZE)
+    assert costs_of["sample"] < 0.04 * BUDGET
+    assert plan.pilot < 0.2 * BUDGET
+
+
+def test_the_mode_is_found(planned):
+    plan, _ = planned
+    away = np.asarray(plan.init) - MEAN
+    assert away @ np.linalg.solve(COVARIANCE, away) < 0.01 * 3
+
+
+def test_a_plan_runs_as_predicted(planned):
+    """One program: 96 chains, each a run of its own."""
+    plan, _ = planned
+    result = vr.sample(
+        5,
+        POSTERIOR,
+        DATA,
+        plan.init,
+        **{**plan, "num_chains": 96},
+        keep="averages",
+        observables=watched(MEAN),
+        progress=False,
+    )
+    assert not result.diverged.any()
+    assert result.evaluations / 96 + plan.pilot <= plan.budget
+    assert result.evaluations / 96 + plan.pilot > 0.99 * plan.budget
+    assert result.evaluations / 96 == total_cost(plan.choice, SIZE)
+    each = scores(result, 1, MEAN, VARIANCES)
+    error = each.std(ddof=1) / math.sqrt(len(each))
+    assert error < 0.2 * each.mean()
+    assert 1 / 1.5 < each.mean() / plan.score < 1.5
+
+
+def test_parts_of_the_score(planned):
+    plan, _ = planned
+    assert plan.score == pytest.approx(plan.bias + plan.variance)
+    assert 0 < plan.bias < plan.score
+    assert plan.score == plan.choice.score
+    there: Any = forecast(
+        local_model(),
+        plan["estimator"],
+        plan["integrator"],
+        [plan["step_size"]],
+        batch_size=plan["batch_size"],
+        order=plan["order"],
+        num_steps=plan["num_steps"],
+    )
+    assert plan.score == pytest.approx(float(there.score[0]), rel=0.5)  # it saw a part of the data
+
+
+def test_runners_up(planned):
+    plan, _ = planned
+    ranked = [choice.score for choice in plan.runners_up]
+    assert ranked == sorted(ranked)
+    assert len(ranked) == 5
+    assert plan.score < 1.06 * ranked[0]
+    kinds = {(c.estimator.name, c.integrator.name, c.order) for c in plan.runners_up}
+    assert len(kinds) == 5
+
+
+def test_a_plan_is_a_mapping(planned):
+    plan, _ = planned
+    assert dict(plan) == plan.settings
+    names = "estimator integrator step_size batch_size num_steps num_chains order anchor_order"
+    assert list(plan.keys()) == names.split()
+    with pytest.raises(KeyError):
+        plan["key"]
+
+
+def test_words(planned):
+    lines = str(planned[0]).splitlines()
+    plan = planned[0]
+    assert lines[0].startswith(f"{plan.choice}, step size {plan.choice.step_size:.3g}")
+    assert lines[0].endswith(f"{plan.choice.num_steps:,} steps, 1 chains")
+    assert lines[1].startswith(f"predicted error C = {plan.score:.3g} (like ")
+    assert lines[2] == f"60,000 gradients, {plan.pilot:,} of them for this plan"
+    assert [line[:13] for line in lines[3:]] == ["  then  C = 0"] * 5
+    noted = dataclasses.replace(plan, note="Beware.")
+    assert str(noted).endswith("\nBeware.")
+
+
+def test_the_same_seed_gives_the_same_plan(planned):
+    """And a budget in passes is one in evaluations."""
+    plan, _ = planned
+    again = vr.plan(POSTERIOR, DATA, lambda key: START, budget="150 passes", num_chains=1)
+    assert again.settings == plan.settings
+    assert str(again) == str(plan)
+    np.testing.assert_array_equal(again.init, plan.init)
+
+
+# -------------------------------------------------------------------------------- its parts
+
+
+@pytest.mark.parametrize(
+    ("budget", "evaluations", "seconds"),
+    [
+        (None, None, None),
+        (12_345, 12_345, None),
+        (1e6, 1e6, None),
+        ("200 passes", 200 * SIZE, None),
+        ("0.5 pass", SIZE / 2, None),
+        ("1e6 evaluations", 1e6, None),
+        ("2 s", None, 2.0),
+        ("60s", None, 60.0),
+        (" 1.5 min ", None, 90.0),
+        ("2 h", None, 7200.0),
+        (timedelta(minutes=2), None, 120.0),
+    ],
+)
+def test_budgets(budget, evaluations, seconds):
+    assert parse_budget(budget, SIZE) == (evaluations, seconds)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "batch_size", "each", "anchor", "period"),
+    [
+        (vr.full(), SIZE, SIZE, 0, None),
+        (vr.minibatch(), 10, 10, 0, None),
+        (vr.practical(100, 10), 10, 20, 100, 10),
+        (vr.svrg(), 10, 20, SIZE, 40),
+        (vr.svrg(7), 5, 10, SIZE, 7),
+        (vr.saga(), 10, 10, SIZE, None),
+        (vr.control_variate(jnp.zeros(3)), 10, 20, SIZE, None),
+    ],
+)
+def test_costs(estimator, batch_size, each, anchor, period):
+    """Refreshes are whole: a run pays for the first before its first step."""
+    made = choice(estimator, batch_size)
+    assert costs(made, SIZE) == (each, anchor, period)
+    case = make_case()
+    for num_steps in (1, 6, 7, 8, 39, 40, 41, 400, 1003):
+        refreshes = 1 if period is None else math.ceil(num_steps / period)
+        cost = total_cost(made._replace(num_steps=num_steps), SIZE)
+        assert cost == each * num_steps + anchor * refreshes
+        assert affordable(case, made, cost) == num_steps
+        assert affordable(case, made, cost + each - 1) == num_steps
+        # a second per step, and a tenth for each datum
+        slow = case._replace(pace=(1.0, 0.1))
+        assert affordable(slow, made, num_steps + 0.1 * cost + 0.01) == num_steps
+
+
+def test_ranking():
+    case = make_case()
+    ranking = rank(case, 100.0 * SIZE)
+    best = ranking[0]
+    assert [c.score for c in ranking[1:]] == sorted(c.score for c in ranking[1:])
+    lowest = min(c.score for c in ranking)
+    assert best.score < 1.05 * lowest
+    close = [c for c in ranking if c.score < 1.05 * lowest]
+    assert best.num_steps == min(c.num_steps for c in close)
+    names = {(c.estimator.name, c.integrator.name) for c in ranking}
+    every = ("full", "minibatch", "practical", "svrg", "saga", "control_variate")
+    assert names == {(e, i) for e in every for i in ("sgld", "splitting")}
+    for each in ranking[:12]:
+        assert total_cost(each, SIZE) <= 100 * SIZE
+        assert each.num_steps >= FEWEST_STEPS
+        there: Any = forecast(
+            case.model,
+            each.estimator,
+            each.integrator,
+            [each.step_size / 1.5, each.step_size, each.step_size * 1.5],
+            batch_size=each.batch_size,
+            order=each.order,
+            anchor_order=each.anchor_order,
+            num_steps=each.num_steps,
+            num_chains=4,
+        )
+        assert each.score == pytest.approx(float(there.score[1]), rel=1e-9)
+        assert each.score <= 1.02 * there.score.min()  # the best of a fine grid
+    kinds = distinct(ranking)
+    assert kinds[0] is best
+    assert len({str(kind).split(",")[0].split("(")[0] for kind in kinds}) == 6
+    assert rank(case, 200.0 * SIZE)[0].score < best.score
+    with pytest.raises(ValueError, match="does not allow 20 steps of any sampler"):
+        rank(case, 50.0)
+
+
+def test_candidates():
+    """What no run can be made of is no candidate."""
+    augmented = dataclasses.replace(POSTERIOR, augment=lambda key, item: item)
+    for case, left_out in (
+        (make_case(), set()),
+        (make_case(posterior=augmented), {"control_variate"}),
+        (make_case(model=local_model()._replace(size=15)), {"minibatch", "svrg", "practical"}),
+    ):
+        made = list(estimators(case))
+        names = {estimator.name for estimator, *_ in made}
+        assert not names & left_out
+        assert "full" in names
+        size = case.model.size
+        for estimator, batch_size, _, _ in made:
+            check_sizes("plan", estimator, size, batch_size)
+    model = local_model()
+    for integrator, steps in integrators(model):
+        fastest = steps * (model.curvature.max() ** (1.0 if integrator.name == "sgld" else 0.5))
+        assert fastest.max() == pytest.approx(1.0)
+
+
+class Errors:
+    """In place of `rank`: the error as a function of the allowance, and who asked."""
+
+    def __init__(self, error):
+        self.error, self.asked = error, []
+
+    def __call__(self, case, allowance):
+        self.asked.append(allowance)
+        return [choice(vr.saga())._replace(score=self.error(allowance))]
+
+
+@pytest.mark.parametrize("scale", [600.0, 5e3, 1e5, 1e7])
+@pytest.mark.parametrize("power", [0.6, 1.0])
+def test_cheapest(monkeypatch, scale, power):
+    """The error falls from 1/4, at first slowly: the smallest budget is found in a few looks."""
+    asked = Errors(lambda allowance: 0.25 / (1 + (allowance / scale) ** 3) ** (power / 3))
+    monkeypatch.setattr(planner, "rank", asked)
+    evaluations, ranking = cheapest(make_case(), 1000, 0.01, SIZE)
+    wanted = scale * ((25 ** (3 / power)) - 1) ** (1 / 3)
+    allowance = (evaluations * 0.98 - 1000) / 4
+    assert ranking[0].score == asked.error(allowance) <= 0.01
+    assert wanted <= allowance <= 1.27 * wanted
+    assert len(asked.asked) < 16
+    # within a budget: that, or all of it
+    most = 0.9 * evaluations / 1.27
+    assert cheapest(make_case(), 1000, 0.01, SIZE, most=most)[0] == most
+    again, _ = cheapest(make_case(), 1000, 0.01, SIZE, most=3 * evaluations)
+    assert again < 1.3 * evaluations
+
+
+def test_cheapest_has_limits(monkeypatch):
+    monkeypatch.setattr(planner, "rank", Errors(lambda allowance: 0.004))
+    evaluations, _ = cheapest(make_case(), 1000, 0.01, SIZE)  # at once: the least that is looked at
+    assert evaluations == pytest.approx((1000 + 4 * 2 * SIZE) / 0.98)
+    asked = Errors(lambda allowance: 0.02)
+    monkeypatch.setattr(planner, "rank", asked)
+    with pytest.raises(ValueError, match=r"not reached within ten million passes.* C = 0\.02"):
+        cheapest(make_case(), 1000, 0.01, SIZE)
+    assert max(asked.asked) == 1e7 * SIZE
+
+
+class Trials:
+    """In place of `sample`: how far out each trial went, one after the other."""
+
+    def __init__(self, *spreads):
+        self.spreads, self.calls = list(spreads), []
+
+    def __call__(self, seed, posterior, data, init, **settings):
+        self.calls.append(settings)
+        spread = self.spreads[min(len(self.calls), len(self.spreads)) - 1]
+        return SimpleNamespace(
+            evaluations=1000,
+            diverged=np.array([not np.isfinite(spread)]),
+            averages={"spread": np.array([spread])},
+        )
+
+
+@pytest.mark.parametrize(
+    ("spreads", "halvings"), [((1.0,), 0), ((40.0, 1.2), 1), ((np.nan, 90.0, 1.0), 2)]
+)
+def test_trials_halve_the_step_size(monkeypatch, spreads, halvings):
+    trials = Trials(*spreads)
+    monkeypatch.setattr(trial, "sample", trials)
+    begun = choice(vr.svrg(), num_steps=5000, step_size=0.2 / local_model().curvature.max())
+    found, evaluations, note = trial.tried(make_case(), begun, 1e6, 0)
+    assert evaluations == 1000 * (halvings + 1)
+    assert found.step_size == pytest.approx(begun.step_size / 2**halvings)
+    assert (found.num_steps, found.estimator) == (5000, begun.estimator)
+    steps = [call["step_size"] for call in trials.calls]
+    np.testing.assert_allclose(steps, begun.step_size / 2.0 ** np.arange(halvings + 1))
+    assert all(call["num_chains"] == 1 for call in trials.calls)
+    assert all(call["num_steps"] == affordable(make_case(), begun, 2e4) for call in trials.calls)
+    told = f"The step size was divided by {2**halvings}: a trial went further out than the model"
+    assert note.startswith(told) if halvings else note == ""
+
+
+def test_trials_that_never_fit(monkeypatch):
+    trials = Trials(1e9)
+    monkeypatch.setattr(trial, "sample", trials)
+    begun = choice(vr.minibatch(), num_steps=30, step_size=1e-4)
+    found, evaluations, note = trial.tried(make_case(), begun, 1e4, 0)
+    assert len(trials.calls) == 6
+    assert [call["num_steps"] for call in trials.calls] == [FEWEST_STEPS] * 6
+    assert evaluations == 6000
+    assert found.step_size == pytest.approx(1e-4 / 32)
+    assert "divided by 32" in note
+    assert "the model does not fit" in note
+
+
+def test_a_step_without_a_law_is_not_believed(monkeypatch):
+    """Predicted to have no stationary law: that it stayed finite for a while proves nothing."""
+    monkeypatch.setattr(trial, "sample", Trials(1.0))
+    begun = choice(vr.full(), SIZE, step_size=3.0 / local_model().curvature.max())
+    found, _, note = trial.tried(make_case(), begun, 1e6, 0)
+    assert found.step_size == pytest.approx(begun.step_size / 2)
+    assert "divided by 2" in note
+
+
+# ---------------------------------------------------------------------------------- messages
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (dict(), TypeError, "plan: give a budget .evaluations, '200 passes', '60 s'. or a target"),
+        (dict(budget=0), ValueError, r"plan\(budget=0\): budget must be positive"),
+        (dict(budget=-5.0), ValueError, r"plan\(budget=-5.0\): budget must be positive"),
+        (dict(budget=math.inf), ValueError, "budget must be a finite number"),
+        (dict(budget=True), ValueError, "budget must be a finite number"),
+        (dict(budget="0 passes"), ValueError, "budget must be positive"),
+        (dict(budget=timedelta(seconds=-1)), ValueError, "budget must be positive"),
+        (
+            dict(budget="a lot"),
+            ValueError,
+            "write a number of evaluations, '200 passes', '60 s' or",
+        ),
+        (dict(budget="200 epochs"), ValueError, r"plan\(budget='200 epochs'\): write a number"),
+        (dict(budget="1.2.3 s"), ValueError, "write a number of evaluations"),
+        (dict(budget="passes"), ValueError, "write a number of evaluations"),
+        (dict(target=0.0), ValueError, r"plan\(target=0.0\): target must be positive"),
+        (dict(target="small"), ValueError, "target must be a finite number"),
+        (dict(budget=1e6, num_chains=0), ValueError, r"plan\(num_chains=0\): num_chains must be"),
+        (dict(budget=1e6, init=jnp.zeros(3, int)), TypeError, "parameters must be floating"),
+        (dict(budget=1e6, init=jnp.full(3, jnp.nan)), ValueError, "holds NaN or infinite"),
+        (dict(budget=1e6, init=jnp.zeros(2)), ValueError, "loglik"),
+        (dict(budget=1e6, data=(X[:5], Y)), ValueError, "same number of rows"),
+        (dict(budget=1e6, posterior="posterior"), TypeError, "posterior"),
+        (dict(budget=1e6, data=(np.where(X > 2, np.nan, X), Y)), ValueError, "NaN or infinite"),
+    ],
+)
+def test_bad_arguments(changes, error, message):
+    posterior, data = changes.pop("posterior", POSTERIOR), changes.pop("data", DATA)
+    with pytest.raises(error, match=message):
+        vr.plan(posterior, data, changes.pop("init", START), **changes)
+
+
+def test_too_many_parameters():
+    wide = (np.ones((4, LARGEST + 1)), np.ones(4))
+    with pytest.raises(ValueError, match=r"plan: 129 parameters are more than 128.*vr\.audit"):
+        vr.plan(POSTERIOR, wide, jnp.zeros(LARGEST + 1), budget=1e6)
+
+
+def test_too_small_a_budget(monkeypatch):
+    """The pilot, or the trial, leaves too little: at that moment it is said."""
+
+    def told(spent):
+        return lambda *arguments: (jnp.asarray(MEAN), local_model(), spent)
+
+    def tried(case, choice, evaluations, seed):
+        return choice, 2900, ""
+
+    monkeypatch.setattr(planner, "tried", tried)
+    monkeypatch.setattr(planner, "pilot", told(1700))
+    with pytest.raises(
+        ValueError, match=r"the plan alone took 1,700 of 2,000 evaluations\. Give a l"
+    ):
+        vr.plan(POSTERIOR, DATA, START, budget=2000)
+    monkeypatch.setattr(planner, "pilot", told(1000))
+    with pytest.raises(
+        ValueError, match="planning took 3,900 evaluations and leaves fewer than 20"
+    ):
+        vr.plan(POSTERIOR, DATA, START, budget=4000)
+    # a trial that took more than its share shortens the run, and the prediction knows
+    short = vr.plan(POSTERIOR, DATA, START, budget=8000, num_chains=1)
+    assert short.pilot == 3900
+    assert total_cost(short.choice, SIZE) <= 8000 - 3900
+    assert total_cost(short.choice, SIZE) > 8000 - 3900 - 2 * SIZE
+    again = trial.expected(make_case(1), short.choice)
+    assert short.score == pytest.approx(float(again.score[0]))
+
+
+# -------------------------------------------------------------------------- whole plans, slow
+
+
+def check(posterior, data, plan, mean, variances, groups=64, factor=1.5):
+    """As the user does it, and then often enough to know the error."""
+    result = vr.sample(1, posterior, data, plan.init, **plan, keep="averages", progress=False)
+    assert not result.diverged.any()
+    assert result.evaluations + plan.pilot <= plan.budget
+    result = vr.sample(
+        2,
+        posterior,
+        data,
+        plan.init,
+        **{**plan, "num_chains": groups * plan.num_chains},
+        keep="averages",
+        observables=watched(mean),
+        progress=False,
+    )
+    each = scores(result, plan.num_chains, mean, variances)
+    assert 1 / factor < each.mean() / plan.score < factor
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("budget", "num_chains"), [("40 passes", 1), ("400 passes", 4)])
+@pytest.mark.parametrize("name", ["gaussian", "linear", "logistic"])
+def test_plans(name, budget, num_chains):
+    if name == "gaussian":
+        posterior, data = vr.models.gaussian.posterior(), np.random.default_rng(1).normal(size=700)
+        mean, variance = vr.models.gaussian.exact(data)
+        mean, variances, start = np.atleast_1d(mean), np.atleast_1d(variance), jnp.zeros(1)
+        data = data[:, None]
+    elif name == "linear":
+        posterior, data, mean, variances, start = POSTERIOR, DATA, MEAN, VARIANCES, START
+    else:
+        posterior, data, start = vr.models.logistic.posterior(), logistic_data(), jnp.zeros(3)
+        mean, variances = by_quadrature(*data)
+    plan = vr.plan(posterior, data, start, budget=budget, num_chains=num_chains)
+    check(posterior, data, plan, mean, variances)
+
+
+def logistic_data():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(500, 3)) * [1.0, 0.7, 0.5]
+    return x, (rng.uniform(size=500) < 1 / (1 + np.exp(-x @ [1.0, -0.5, 0.3]))).astype(int)
+
+
+def by_quadrature(x, y):
+    """Posterior means and variances on a grid of 41^3 points around the mode."""
+    signed, mode = np.where(y[:, None] == 1, x, -x), np.zeros(3)
+    for _ in range(20):
+        p = 1 / (1 + np.exp(signed @ mode))
+        precision = np.eye(3) + (signed * (p * (1 - p))[:, None]).T @ signed
+        mode = mode + np.linalg.solve(precision, signed.T @ p - mode)
+    nodes = np.stack(np.meshgrid(*[np.linspace(-6, 6, 41)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    points = mode + nodes @ np.linalg.inv(np.linalg.cholesky(precision))
+    height = -np.logaddexp(0, -points @ signed.T).sum(1) - np.sum(points**2, 1) / 2
+    weight = np.exp(height - height.max())
+    weight /= weight.sum()
+    mean = weight @ points
+    return mean, weight @ (points - mean) ** 2
+
+
+@pytest.mark.slow
+def test_targets():
+    wanted = vr.plan(POSTERIOR, DATA, START, target=0.01)
+    assert 0.5 * 0.01 < wanted.score <= 0.01
+    check(POSTERIOR, DATA, wanted, MEAN, VARIANCES)
+    within = vr.plan(POSTERIOR, DATA, START, budget="5000 passes", target=0.01)
+    assert within.score <= 0.01
+    assert within.budget < 2 * wanted.budget
+    short = vr.plan(POSTERIOR, DATA, START, budget="60 passes", target=1e-4)
+    assert short.budget == 60 * SIZE
+    assert short.note == "The target C = 0.0001 is out of reach for this budget."
+
+
+@pytest.mark.slow
+def test_seconds():
+    with pytest.raises(ValueError, match=r"planning alone took .* s\. Give more time"):
+        vr.plan(POSTERIOR, DATA, START, budget="0.01 s")
+    begun = time.monotonic()
+    plan = vr.plan(POSTERIOR, DATA, START, budget=timedelta(seconds=120))
+    took = time.monotonic() - begun
+    assert took < 120
+    result = vr.sample(1, POSTERIOR, DATA, plan.init, **plan, keep="averages", progress=False)
+    assert result.evaluations + plan.pilot == pytest.approx(plan.budget, rel=0.01)
+    # a datum of the full gradient costs less than one that is drawn, which is what was timed
+    assert 0.05 * (120 - took) < result.seconds < 2 * (120 - took)
+
+
+@pytest.mark.slow
+def test_a_misleading_mode():
+    """A flat top with steep sides: the curvature at the mode is far less than that around it."""
+
+    def logprior(x):
+        return -0.5e-2 * jnp.sum(x**2)
+
+    def loglik(x, datum):
+        return -datum * jnp.sum(x**2 / 2 + (x / 0.2) ** 4)
+
+    posterior, data = vr.Posterior(logprior, loglik), np.linspace(0.5, 1.5, 300)
+    plan = vr.plan(posterior, data, jnp.full(2, 0.1), budget="100 passes")
+    assert "a trial went further out than the model predicts" in plan.note
+    assert str(plan).endswith(plan.note)
+    result = vr.sample(1, posterior, data, plan.init, **plan, keep="averages", progress=False)
+    assert not result.diverged.any()
+    assert result.evaluations + plan.pilot <= plan.budget

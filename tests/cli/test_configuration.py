@@ -1,0 +1,163 @@
+"""Configurations: files, --set and flags say the same things, and mistakes are told in words."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from vrsgmcmc.cli import configuration
+from vrsgmcmc.cli.configuration import Config, checked, read_sets, read_toml, read_value
+from vrsgmcmc.core import ESTIMATORS, INTEGRATORS
+from vrsgmcmc.core.order import ORDERS
+
+LEAST = {"data": "a.csv", "target": "y", "model": "logistic"}
+
+
+def test_the_least_configuration_is_three_keys():
+    config = checked(LEAST)
+    assert (config.data, config.target, config.model) == (Path("a.csv"), "y", "logistic")
+    assert (config.num_chains, config.seed, config.step_size) == (4, 0, None)
+
+
+def test_the_choices_are_those_of_the_library():
+    assert set(configuration.choices("estimator")) == set(ESTIMATORS)
+    assert set(configuration.choices("integrator")) == set(INTEGRATORS) - {
+        "ito"
+    }  # which takes functions
+    for name in ("order", "anchor_order"):
+        assert set(configuration.choices(name)) == set(ORDERS)
+    assert configuration.choices("step_size") == ()
+
+
+def test_every_key_is_explained():
+    for each in fields(Config):
+        assert len(each.metadata["help"]) > 10, each.name
+
+
+REFUSED = {
+    "unknown key": ({"stepsize": 1.0}, "unknown key 'stepsize'. Did you mean step_size?"),
+    "unknown, like nothing": ({"qqqq": 1}, "unknown key 'qqqq'. The keys are: data, target, model"),
+    "no target": ({"target": None}, "target is not given: it is the column to predict"),
+    "model": ({"model": "logstic"}, "got 'logstic'. Did you mean logistic?"),
+    "code in a configuration": ({"model": "m.py:f"}, "Your own is named on the command line"),
+    "step 0": ({"step_size": 0.0}, "step_size: must be greater than 0, got 0.0."),
+    "step negative": ({"step_size": -1.0}, "step_size: must be greater than 0, got -1.0."),
+    "step NaN": ({"step_size": float("nan")}, "step_size: must be a finite number, got nan."),
+    "step infinite": ({"step_size": float("inf")}, "step_size: must be a finite number, got inf."),
+    "step as text": ({"step_size": "fast"}, "step_size: must be a finite number, got 'fast'."),
+    "step as truth": ({"step_size": True}, "step_size: must be a finite number, got True."),
+    "chains 0": ({"num_chains": 0}, "num_chains: must be greater than or equal to 1, got 0."),
+    "chains 1.5": ({"num_chains": 1.5}, "num_chains: must be a whole number, got 1.5."),
+    "chains as text": ({"num_chains": "4"}, "num_chains: must be a whole number, got '4'."),
+    "chains as truth": ({"num_chains": True}, "num_chains: must be a whole number, got True."),
+    "seed": ({"seed": -1}, "seed: must be greater than or equal to 0, got -1."),
+    "seed too large": ({"seed": 2**40}, "seed: must be less than"),
+    "order": ({"order": "shufled"}, "(did you mean shuffled?), got 'shufled'."),
+    "estimator": ({"estimator": "svgr"}, "(did you mean svrg?), got 'svgr'."),
+    "missing": ({"missing": "ignore"}, "missing: must be one of refuse, drop, got 'ignore'."),
+    "switch": ({"standardise": "perhaps"}, "standardise: must be true or false, got 'perhaps'."),
+    "features": ({"features": "age"}, "features: must be a list of names, got 'age'."),
+    "features of numbers": ({"features": [1]}, "features: must be text, got [1]."),
+    "features twice": ({"features": ["a", "a"]}, "features: 'a' is given twice."),
+    "target in features": ({"features": ["y"]}, "target 'y' is also in features."),
+    "test fraction": ({"test_fraction": 1.0}, "test_fraction: must be less than 1, got 1.0."),
+    "prior": ({"prior_variance": 0}, "prior_variance: must be greater than 0, got 0."),
+    "a table for a number": ({"hidden": {}}, "hidden: must be a whole number, got {}."),
+    "path of a number": ({"data": 5}, "data: must be text, got 5."),
+    "empty target": ({"target": ""}, "target: needs at least 1 character, got ''."),
+    "no step": ({"estimator": "svrg"}, "estimator is given, but no step_size."),
+    "budget and step": ({"step_size": 1.0, "budget": "9 s"}, "budget is for the plan"),
+    "anchor of another": (
+        {"step_size": 1.0, "estimator": "svrg", "anchor_size": 9},
+        "anchor_size belongs to estimator practical, and the estimator is svrg.",
+    ),
+    "friction of sgld": (
+        {"step_size": 1.0, "friction": 1.0},
+        "friction belongs to integrator sghmc or sgnht or splitting, and the integrator is sgld.",
+    ),
+    "no friction": (
+        {"step_size": 1.0, "integrator": "sghmc"},
+        "integrator sghmc needs a friction, such as friction = 1.0.",
+    ),
+    "temperature": (
+        {"step_size": 1.0, "temperature": -1.0},
+        "temperature: must be greater than or equal to 0, got -1.0.",
+    ),
+    "long value": ({"seed": "9" * 500}, "got '" + "9" * 76 + "...."),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mistake_is_told_in_words(name):
+    change, message = REFUSED[name]
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        checked({**LEAST, **change})
+    assert message in str(error.value)
+
+
+def test_a_file_is_read_and_its_paths_are_beside_it(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('data = "a.csv"\ntarget = "y"\nmodel = "linear"\nout = "r"\nstep_size = 1e-3\n')
+    config = checked(read_toml(file))
+    assert (config.data, config.out) == (tmp_path / "a.csv", tmp_path / "r")
+    assert config.step_size == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"seed = 1\nseed = 2\n", "a key is given twice"),
+        (b"seed = \n", "this is no TOML"),
+        (b"seed: 1\n", "A line looks like: num_chains = 4"),
+        (b"\xff\xfe", "is not UTF-8 (byte 0)"),
+        (
+            b"model = 'my.py:build'",
+            "names code, and a configuration cannot: leave it out and say --model",
+        ),
+        (b"a = " + b"[" * 5000, "no TOML"),
+        (b"#" * (2**20 + 1), "larger than 1,048,576 bytes"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(content, message, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_bytes(content)
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        read_toml(file)
+    assert message in str(error.value) or "nested too deep" in str(error.value)
+
+
+def test_values_on_the_command_line_are_written_as_in_toml():
+    words = [
+        "step_size=1e-3",
+        "seed=7",
+        "standardise=false",
+        'features=["a", "b"]',
+        "order=shuffled",
+    ]
+    assert read_sets(words) == {
+        "step_size": 1e-3,
+        "seed": 7,
+        "standardise": False,
+        "features": ["a", "b"],
+        "order": "shuffled",
+    }
+    assert read_value("target", "8") == "8"  # a column may have a number for a name
+    assert read_value("target", '"8"') == "8"
+    assert read_value("seed", "1\nhidden = 3") == "1\nhidden = 3"  # one value is one value
+
+
+@pytest.mark.parametrize("words", [["seed"], ["=3"], ["seed=1", "seed=2"]])
+def test_a_malformed_setting_is_refused(words):
+    with pytest.raises(ValueError, match="--set"):
+        read_sets(words)
+
+
+def test_a_record_has_no_path_and_no_code():
+    config = checked(
+        {**LEAST, "data": "/home/me/a.csv", "model": "/home/me/m.py:f"}, own_model=True
+    )
+    record = configuration.plain(config)
+    assert (record["data"], record["model"], record["out"]) == ("a.csv", "own", None)
+    assert "/home" not in str(record)
+    again = {name: value for name, value in record.items() if value is not None}
+    assert configuration.plain(checked(again, own_model=True)) == record

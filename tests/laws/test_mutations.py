@@ -1,0 +1,311 @@
+"""Coding mistakes known from the field, seeded one at a time: the suite must catch every one.
+
+Each row copies the package, makes one mistake in it, and runs the tests that should notice. The list
+with its result is kept in `results/mutations.csv`:
+
+    python tests/test_mutations.py results/mutations.csv
+"""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Mutation(NamedTuple):
+    mistake: str
+    file: str
+    right: str
+    wrong: str
+    tests: str  # arguments for pytest
+
+
+INTEGRATORS = "core/test_integrators.py"
+ESTIMATORS = "core/test_estimators.py"
+FORMULA = "core/test_estimators.py -k formula"
+ALGORITHM = "run/test_sample.py -k 'written_out or own_noise'"
+
+MUTATIONS = [
+    Mutation(
+        "BAOAB that never moves",
+        "core/integrators/splitting.py",
+        "return cast(x, position), Kinetic",
+        "return cast(position, position), Kinetic",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "BAOAB: a half-update applied twice under one name",
+        "core/integrators/splitting.py",
+        "x = jax.tree.map(lambda x, p, t=t: x + t * p, x, p)",
+        "x = jax.tree.map(lambda x, p, t=t: x + t * p, position, p)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "BAOAB: noise scales with the temperature, not its root",
+        "core/integrators/splitting.py",
+        "scale = jnp.sqrt(self.temperature * -jnp.expm1(-2 * self.friction * t))",
+        "scale = self.temperature * jnp.sqrt(-jnp.expm1(-2 * self.friction * t))",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "one normal used twice in the flow U",
+        "core/integrators/splitting.py",
+        "normal_like(fold(key, 1), x)",
+        "normal_like(fold(key, 0), x)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "thermostat driven by |p| instead of |p|^2",
+        "core/integrators/sgnht.py",
+        "kinetic = tree.square_norm(momentum) / tree.size(position)",
+        "kinetic = jnp.sqrt(tree.square_norm(momentum)) / tree.size(position)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "SGHMC: first momentum ignores the temperature",
+        "core/integrators/sghmc.py",
+        "scale = jnp.sqrt(self.temperature)",
+        "scale = 1.0",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "SGHMC: first momentum with half the variance",
+        "core/integrators/sghmc.py",
+        "scale = jnp.sqrt(self.temperature)",
+        "scale = jnp.sqrt(self.temperature / 2)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "SGHMC: friction noise f sqrt(2 h)",
+        "core/integrators/sghmc.py",
+        "scale = jnp.sqrt(2 * f * self.temperature * h)",
+        "scale = f * jnp.sqrt(2 * self.temperature * h)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "SGLD: noise of standard deviation h",
+        "core/integrators/sgld.py",
+        "jnp.sqrt(2 * step_size * self.temperature)",
+        "step_size * self.temperature",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "SGLD: noise sqrt(h) with a full step",
+        "core/integrators/sgld.py",
+        "jnp.sqrt(2 * step_size * self.temperature)",
+        "jnp.sqrt(step_size * self.temperature)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "pSGLD: squared sum instead of squared mean",
+        "core/integrators/psgld.py",
+        "jnp.square(g / size)",
+        "jnp.square(g)",
+        INTEGRATORS,
+    ),
+    Mutation(
+        "N/n forgotten",
+        "core/estimators/minibatch.py",
+        "scale = size / batch.index.shape[0]",
+        "scale = 1.0",
+        FORMULA,
+    ),
+    Mutation(
+        "prior scaled by N/n",
+        "core/estimators/minibatch.py",
+        "prior + scale * likelihood",
+        "scale * (prior + likelihood)",
+        FORMULA,
+    ),
+    Mutation(
+        "prior left out",
+        "core/gradients.py",
+        "old + prior + scale * (here - there)",
+        "old + scale * (here - there)",
+        FORMULA,
+    ),
+    Mutation(
+        "anchor and current gradient swapped",
+        "core/gradients.py",
+        "scale * (here - there)",
+        "scale * (there - here)",
+        FORMULA,
+    ),
+    Mutation(
+        "old gradient not scaled by N/n1",
+        "core/estimators/practical.py",
+        "scale = size / partial.count",
+        "scale = 1.0 + 0.0 * partial.count",
+        FORMULA,
+    ),
+    Mutation(
+        "anchor gets a fresh augmentation at every step",
+        "core/estimators/practical.py",
+        'lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")',
+        "lock = lock",
+        FORMULA,
+    ),
+    Mutation(
+        "SAGA: a datum drawn twice is subtracted twice from the table's sum",
+        "core/estimators/saga.py",
+        "first = ~jnp.any(earlier, axis=1)",
+        "first = jnp.ones(count, bool)",
+        "core/test_estimators_sums.py -k saga",
+    ),
+    Mutation(
+        "one minibatch kept for a whole trajectory",
+        "core/compiled.py",
+        "batch = Batch(index[row], take(setting.data, index[row]))",
+        "batch = Batch(index[0], take(setting.data, index[0]))",
+        ALGORITHM,
+    ),
+    Mutation(
+        "a minibatch frozen for the whole chain",
+        "core/compiled.py",
+        "draw(program.order, roots.batch, l, program.size",
+        "draw(program.order, roots.batch, 0 * l, program.size",
+        ALGORITHM,
+    ),
+    Mutation(
+        "all chains on the same key",
+        "run/setup.py",
+        "chain.roots(fold(key, c))",
+        "chain.roots(fold(key, 0 * c))",
+        ALGORITHM,
+    ),
+    Mutation(
+        "all chains on the same minibatch",
+        "run/setup.py",
+        "chain.roots(fold(key, c))",
+        "chain.roots(fold(key, c))._replace(batch=fold(key, 0))",
+        ALGORITHM,
+    ),
+    Mutation(
+        "the same noise at every step",
+        "core/compiled.py",
+        "fold(roots.noise, l)",
+        "fold(roots.noise, 0 * l)",
+        ALGORITHM,
+    ),
+    Mutation(
+        "SVRG: a full pass at every step",
+        "core/estimators/svrg.py",
+        "            return -(-size // batch_size)\n        return self.period",
+        "            return 1\n        return 1",
+        "core/test_estimators_kernel.py -k period",
+    ),
+    Mutation(
+        "memory renewed by a refresh that is not complete",
+        "core/compiled.py",
+        "memory = select(complete, renewed, state.memory)",
+        "memory = renewed",
+        "run/test_sample.py -k 'continued or chunks'",
+    ),
+    Mutation(
+        "indices by modulo",
+        "core/rng.py",
+        "return multiply(x, bound)[0].astype(jnp.int32)",
+        "return (attempt(0) % bound).astype(jnp.int32)",
+        "core/test_rng.py -k 'integers or value_keeps'",
+    ),
+    Mutation(
+        "contiguous minibatches that under-sample the first and last rows",
+        "core/order.py",
+        "    bound = lax.iota(jnp.int32, count) + jnp.int32(size - count + 1)\n"
+        "    return floyd(integers(key, bound, (count,), stream=step), size)",
+        "    start = integers(key, size - count + 1, (), stream=step)\n"
+        "    return start + lax.iota(jnp.int32, count)",
+        "core/test_order.py -k 'uniform or pairs'",
+    ),
+    Mutation(
+        "a sweep without its shift",
+        "core/order.py",
+        "shift = integers(key, size, (), stream=epoch).astype(jnp.uint32)",
+        "shift = jnp.uint32(0)",
+        "core/test_order.py -k 'shift or dropped or permutations'",
+    ),
+    Mutation(
+        "a symmetric sweep that runs forward twice",
+        "core/order.py",
+        "block = jnp.minimum(block, jnp.uint32(2 * length - 1) - block)",
+        "block = block % jnp.uint32(length)",
+        "core/test_order.py",
+    ),
+    Mutation(
+        "burn-in off by one",
+        "core/compiled.py",
+        "age = l + 1 - setting.kept_from",
+        "age = l - setting.kept_from",
+        "run/test_sample.py core/test_averages.py -k 'thin or average'",
+    ),
+    Mutation(
+        "averages ignore the step sizes",
+        "core/compiled.py",
+        'weight = h if program.weights == "step_size" else jnp.ones_like(h)',
+        "weight = jnp.ones_like(h)",
+        "core/test_averages.py",
+    ),
+    Mutation(
+        "clipping on the scale of the sum",
+        "core/kernel.py",
+        "length = jnp.sqrt(square_norm(gradient)) / self.size",
+        "length = jnp.sqrt(square_norm(gradient))",
+        "run/test_sample.py -k clip",
+    ),
+    Mutation(
+        "sums that lose digits",
+        "core/tree.py",
+        "return (before - (after - grown)) + (term - grown)",
+        "return 0 * grown",
+        "core/test_averages.py -k digit",
+    ),
+]
+
+
+def caught(mutation: Mutation, package: Path) -> bool:
+    """Make the mistake in a copy of the package and run the tests on that copy."""
+    shutil.copytree(ROOT / "src" / "vrsgmcmc", package / "vrsgmcmc")
+    file = package / "vrsgmcmc" / mutation.file
+    source = file.read_text()
+    assert source.count(mutation.right) == 1, f"{mutation.file} has no (one) {mutation.right!r}"
+    file.write_text(source.replace(mutation.right, mutation.wrong))
+    command = f"{sys.executable} -m pytest -q -x -n 0 -p no:cacheprovider {mutation.tests}"
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    done = subprocess.run(
+        command, shell=True, cwd=ROOT / "tests", env=environment, capture_output=True, text=True
+    )
+    assert done.returncode in (0, 1), done.stdout[-2000:] + done.stderr[-2000:]
+    return done.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.mistake for m in MUTATIONS])
+def test_a_mistake_is_caught(mutation, tmp_path):
+    assert caught(mutation, tmp_path)
+
+
+def main(out: str) -> None:
+    """Run the list and write it down with its result."""
+    with open(out, "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["mistake", "file", "tests", "caught"])
+        for mutation in MUTATIONS:
+            with tempfile.TemporaryDirectory() as package:
+                found = caught(mutation, Path(package))
+            table.writerow(
+                [mutation.mistake, mutation.file, mutation.tests, "yes" if found else "NO"]
+            )
+            file.flush()
+            print(f"{'caught' if found else 'MISSED'}: {mutation.mistake}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

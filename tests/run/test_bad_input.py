@@ -1,0 +1,662 @@
+"""Bad input: every mistake is answered with what was wrong, what was got, and what to do.
+
+Each row of the table is a call and a pattern that its message must match. Nothing may be compiled
+before: who has made a mistake should not wait for it.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vrsgmcmc as vr
+from vrsgmcmc.core.tree import full_like
+from vrsgmcmc.run import step_sizes
+from vrsgmcmc.run.fits import check_refreshed
+
+N, D = 24, 3
+_rng = np.random.default_rng(0)
+X = _rng.normal(size=(N, D))
+Y = (_rng.random(N) < 0.5).astype(np.int32)
+START = np.zeros(D)
+
+COMPILED = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, seconds, **about: (
+        COMPILED.append(about.get("fun_name")) if "backend_compile" in name else None
+    )
+)
+
+
+def logprior(w):
+    return -0.5 * jnp.sum(w**2)
+
+
+def loglik(w, datum):
+    x, y = datum
+    return -0.5 * (y - x @ w) ** 2
+
+
+PLAIN = vr.Posterior(logprior, loglik)
+LOGISTIC = vr.models.logistic.posterior()
+
+
+def sample(key=0, posterior=None, data=(X, Y), init=START, **options):
+    if posterior is None:  # a new one each time, of which nothing has been compiled
+        posterior = vr.Posterior(logprior, lambda w, datum: loglik(w, datum))
+    given = {
+        "estimator": vr.minibatch(),
+        "batch_size": 4,
+        "num_steps": 20,
+        "num_chains": 2,
+        "step_size": 1e-3,
+        "progress": False,
+    }
+    return vr.sample(key, posterior, data, init, **given | options)
+
+
+def with_loglik(function, **options):
+    return sample(posterior=vr.Posterior(logprior, function), **options)
+
+
+def with_logprior(function, **options):
+    return sample(posterior=vr.Posterior(function, loglik), **options)
+
+
+def with_augment(function, **options):
+    return sample(posterior=vr.Posterior(logprior, loglik, function), **options)
+
+
+def spoilt(rows, value=np.nan, of=X):
+    """A copy of the data with bad values in some rows."""
+    bad = np.array(of)
+    bad[rows, 1] = value
+    return bad
+
+
+def only_three(w):
+    assert w.shape == (3,)
+    return jnp.sum(w)
+
+
+OLD_KEY = np.array([0, 7], np.uint32)
+WORDS = r"Words that work: BAOAB"
+
+# what a call must say, whatever it checks first: nothing of this needs a compiled program
+REFUSED = {
+    # keys
+    "key: text": (lambda: sample(key="seed"), TypeError, r"key.*jax\.random\.key\(seed\).*'seed'"),
+    "key: none": (lambda: sample(key=None), TypeError, r"key.*jax\.random\.key\(seed\).*None"),
+    "key: fraction": (lambda: sample(key=1.5), TypeError, r"key must be.*whole number.*1\.5"),
+    "key: bool": (lambda: sample(key=True), TypeError, r"key must be.*True"),
+    "key: huge": (
+        lambda: sample(key=2**70),
+        (TypeError, ValueError),
+        r"key.*1180591620717411303424",
+    ),
+    "key: old style": (
+        lambda: sample(key=OLD_KEY),
+        TypeError,
+        r"old-style uint32 key.*jax\.random\.key\(seed\).*wrap_key_data",
+    ),
+    "key: several": (
+        lambda: sample(key=jax.random.split(jax.random.key(0), 3)),
+        ValueError,
+        r"one key.*shape \(3,\).*chains get keys of their own",
+    ),
+    # what is sampled, and how
+    "posterior: a function": (
+        lambda: sample(posterior=loglik),
+        TypeError,
+        r"posterior must be a vr\.Posterior\(logprior, loglik\), got function",
+    ),
+    "estimator: a name": (
+        lambda: sample(estimator="practical"),
+        TypeError,
+        r"estimator.*vr\.practical\(\).*got 'practical'",
+    ),
+    "estimator: not called": (
+        lambda: sample(estimator=vr.practical),
+        TypeError,
+        r"estimator.*the function itself; call it: practical\(\)",
+    ),
+    "estimator: an integrator": (
+        lambda: sample(estimator=vr.sgld()),
+        TypeError,
+        r"estimator must be.*got SGLD",
+    ),
+    "integrator: a name": (
+        lambda: sample(integrator="sgld"),
+        TypeError,
+        r"integrator.*vr\.sgld\(\).*got 'sgld'",
+    ),
+    "integrator: not called": (
+        lambda: sample(integrator=vr.sgld),
+        TypeError,
+        r"integrator.*the function itself; call it: sgld\(\)",
+    ),
+    "integrator: an estimator": (
+        lambda: sample(integrator=vr.saga()),
+        TypeError,
+        r"integrator must be.*got SAGA",
+    ),
+    # sizes
+    "num_steps: 0": (lambda: sample(num_steps=0), ValueError, r"num_steps=0\).*at least 1"),
+    "num_steps: a float": (lambda: sample(num_steps=1e4), ValueError, r"10000\.0.*whole number"),
+    "num_steps: a bool": (lambda: sample(num_steps=True), ValueError, r"num_steps=True.*whole"),
+    "num_steps: too many": (
+        lambda: sample(num_steps=2**31, keep="averages"),
+        ValueError,
+        r"num_steps=2147483648.*at most.*init=result\.state",
+    ),
+    "num_chains: 0": (lambda: sample(num_chains=0), ValueError, r"num_chains=0\).*at least 1"),
+    "thin: 0": (lambda: sample(thin=0), ValueError, r"thin=0\).*at least 1"),
+    "thin: longer than the run": (
+        lambda: sample(thin=21),
+        ValueError,
+        r"thin=21.*20 steps",
+    ),
+    "burn_in: negative": (lambda: sample(burn_in=-1), ValueError, r"burn_in=-1\).*at least 0"),
+    "burn_in: everything": (
+        lambda: sample(burn_in=20),
+        ValueError,
+        r"burn_in=20.*num_steps=20 includes burn_in.*[Tt]ake more steps",
+    ),
+    "batch_size: 0": (lambda: sample(batch_size=0), ValueError, r"batch_size=0\).*at least 1"),
+    "batch_size: more than the data": (
+        lambda: sample(batch_size=25),
+        ValueError,
+        r"batch_size=25.*larger than the data.*24 rows",
+    ),
+    "anchor: more than the data": (
+        lambda: sample(estimator=vr.practical(25)),
+        ValueError,
+        r"anchor_size=25.*24 rows.*svrg\(\)",
+    ),
+    "anchor: no more than the batch": (
+        lambda: sample(estimator=vr.practical(4)),
+        ValueError,
+        r"anchor_size=4.*batch_size=4.*n1 > n2.*larger anchor_size",
+    ),
+    "anchor: 0": (lambda: vr.practical(0), ValueError, r"practical\(anchor_size=0\).*at least 1"),
+    "period: 0": (lambda: vr.practical(period=0), ValueError, r"period=0\).*at least 1"),
+    "average: 0": (lambda: vr.practical(average=0), ValueError, r"average=0\).*at least 1"),
+    "svrg period: a float": (lambda: vr.svrg(1.5), ValueError, r"svrg\(period=1\.5\).*whole"),
+    "kernel: no data": (
+        lambda: vr.kernel(PLAIN, vr.saga(), vr.sgld(), size=0),
+        ValueError,
+        r"kernel\(size=0\).*at least 1",
+    ),
+    "kernel: empty batches": (
+        lambda: vr.kernel(PLAIN, vr.svrg(), vr.sgld(), size=5, batch_size=0),
+        ValueError,
+        r"kernel\(batch_size=0\).*at least 1",
+    ),
+    "kernel: negative clip": (
+        lambda: vr.kernel(PLAIN, vr.svrg(), vr.sgld(), size=5, clip=-1.0),
+        ValueError,
+        r"kernel\(clip=-1\.0\).*positive",
+    ),
+    # choices
+    "order": (
+        lambda: sample(order="shufled"),
+        ValueError,
+        r"order='shufled'.*'symmetric'.*Did you mean 'shuffled'\?",
+    ),
+    "anchor_order": (
+        lambda: sample(anchor_order="symetric"),
+        ValueError,
+        r"anchor_order='symetric'.*Did you mean 'symmetric'\?",
+    ),
+    "weights": (lambda: sample(weights="equals"), ValueError, r"'equals'.*Did you mean 'equal'\?"),
+    "chain_method": (
+        lambda: sample(chain_method="pmap"),
+        ValueError,
+        r"chain_method='pmap'.*'vmap', 'sequential'",
+    ),
+    "keep": (lambda: sample(keep="all"), ValueError, r"keep='all'.*'draws', 'averages'"),
+    "clip: 0": (lambda: sample(clip=0), ValueError, r"clip=0\).*positive"),
+    "clip: NaN": (lambda: sample(clip=np.nan), ValueError, r"clip=nan.*finite"),
+    # step sizes
+    "step: 0": (lambda: sample(step_size=0), ValueError, r"step_size=0.*positive.*0\.1 / N"),
+    "step: negative": (lambda: sample(step_size=-1e-3), ValueError, r"-0\.001.*positive"),
+    "step: NaN": (lambda: sample(step_size=np.nan), ValueError, r"nan.*positive and finite"),
+    "step: infinite": (lambda: sample(step_size=np.inf), ValueError, r"inf.*positive and finite"),
+    "step: text": (lambda: sample(step_size="big"), TypeError, r"step_size.*schedule.*'big'"),
+    "step: text of a number": (
+        lambda: sample(step_size="0.001"),
+        TypeError,
+        r"step_size.*schedule.*'0\.001'",
+    ),
+    "step: one is zero": (lambda: sample(step_size=[1e-3, 0]), ValueError, r"positive and finite"),
+    "step: too many": (
+        lambda: sample(step_size=np.full(3, 1e-3)),
+        ValueError,
+        r"shape \(3,\).*\(2,\), one for each chain",
+    ),
+    "schedule: negative": (
+        lambda: sample(step_size=lambda l: 1e-3 * (5 - l)),
+        ValueError,
+        r"schedule gives -0\.001 at step 6.*not negative",
+    ),
+    "schedule: NaN": (
+        lambda: sample(step_size=lambda l: jnp.where(l < 10, 1e-3, jnp.nan)),
+        ValueError,
+        r"schedule gives nan at step 10",
+    ),
+    "schedule: zero everywhere": (
+        lambda: sample(step_size=lambda l: 0.0 * l),
+        ValueError,
+        r"schedule is 0 at every step.*not move",
+    ),
+    "schedule: a vector": (
+        lambda: sample(step_size=lambda l: 1e-3 * jnp.ones(2)),
+        ValueError,
+        r"schedule\(l\) must return one number.*\(2,\)",
+    ),
+    "schedule: nothing": (
+        lambda: sample(step_size=lambda l: None),
+        (TypeError, ValueError),
+        r"schedule\(l\) must return one number.*None",
+    ),
+    "schedule: no argument": (
+        lambda: sample(step_size=lambda: 1e-3),
+        (TypeError, ValueError),
+        r"step_size.*schedule\(l\)",
+    ),
+    "step: 0 in float16": (
+        lambda: sample(step_size=1e-8, init=START.astype(np.float16)),
+        ValueError,
+        r"step_size: 1e-08 is 0 in float16.*smallest positive number is 6e-08.*Use float32 param",
+    ),
+    "step: of one chain 0 in float32": (
+        lambda: sample(step_size=[1e-3, 1e-60], init=START.astype(np.float32)),
+        ValueError,
+        r"step_size: 1e-60 is 0 in float32.*Use float64 param",
+    ),
+    "schedule: falls to 0 in float16": (
+        lambda: sample(step_size=lambda l: 1e-3 * 0.1**l, init=START.astype(np.float16)),
+        ValueError,
+        r"step_size: 1e-08 is 0 in float16.*may also be exactly 0",
+    ),
+    # integrators
+    "temperature: negative": (lambda: vr.sgld(-1.0), ValueError, r"temperature=-1\.0.*0 or more"),
+    "temperature: NaN": (lambda: vr.sgld(np.nan), ValueError, r"temperature=nan.*finite"),
+    "temperature: text": (lambda: vr.sgld("hot"), ValueError, r"'hot'.*finite number"),
+    "friction: 0": (lambda: vr.sghmc(0.0), ValueError, r"sghmc\(friction=0\.0\).*positive"),
+    "friction: negative": (lambda: vr.sgnht(-1.0), ValueError, r"sgnht\(friction=-1\.0\).*posit"),
+    "decay: 1": (lambda: vr.psgld(decay=1.0), ValueError, r"decay=1\.0.*below 1"),
+    "eps: 0": (lambda: vr.psgld(eps=0), ValueError, r"eps=0\).*positive"),
+    "word: two gradients": (
+        lambda: vr.splitting("ABABO", 1.0),
+        ValueError,
+        rf"'ABABO'.*needs 2 gradients.*{WORDS}",
+    ),
+    "word: unknown letter": (lambda: vr.splitting("BAXAB", 1.0), ValueError, rf"'BAXAB'.*{WORDS}"),
+    "word: U beside A": (lambda: vr.splitting("UBA", 1.0), ValueError, rf"'UBA'.*beside.*{WORDS}"),
+    "word: no O": (lambda: vr.splitting("BAB", 1.0), ValueError, rf"'BAB'.*O is missing.*{WORDS}"),
+    "drift: a number": (
+        lambda: vr.ito(1.0, lambda x: 1.0),
+        ValueError,
+        r"ito\(drift=1\.0\).*function of x",
+    ),
+    "auxiliary: a number": (
+        lambda: vr.ito(lambda x, g: g, lambda x: 1.0, auxiliary=3),
+        ValueError,
+        r"auxiliary=3\).*function of \(key, params\)",
+    ),
+    # data
+    "data: none": (lambda: sample(data=None), ValueError, r"data holds no arrays"),
+    "data: empty": (lambda: sample(data=(X[:0], Y[:0])), ValueError, r"data is empty.*0 rows"),
+    "data: a scalar": (
+        lambda: sample(data=(X, 1.0)),
+        ValueError,
+        r"data leaf 1 is a scalar.*leading axis N",
+    ),
+    "data: a list of rows": (
+        lambda: sample(data=[[1.0, 2.0], [3.0, 4.0]]),
+        ValueError,
+        r"data leaf 0\.0 is a scalar.*leading axis N",
+    ),
+    "data: unequal": (
+        lambda: sample(data={"x": X, "y": Y[:-1]}),
+        ValueError,
+        r"same number of rows; got x: 24, y: 23",
+    ),
+    "data: NaN": (
+        lambda: sample(data={"x": spoilt([5, 7]), "y": Y}),
+        ValueError,
+        r"data leaf x holds 2 values.*NaN or infinite.*first in row 5.*[Rr]emove or impute",
+    ),
+    "data: infinite": (
+        lambda: sample(data=(jnp.asarray(spoilt([3], np.inf)), Y)),
+        ValueError,
+        r"data leaf 0 holds 1 value.*first in row 3",
+    ),
+    "data: NaN in bfloat16, far behind": (
+        lambda: sample(data=jnp.asarray(spoilt([99], of=np.zeros((100, 2))), jnp.bfloat16)),
+        ValueError,
+        r"data leaf x holds 1 value.*first in row 99",
+    ),
+    "data: text": (
+        lambda: sample(data=(X, np.array(["a"] * N))),
+        TypeError,
+        r"data leaf 1 has dtype <U1.*[Ee]ncode it as numbers",
+    ),
+    "data: objects": (
+        lambda: sample(data=(X, np.array([None] * N))),
+        TypeError,
+        r"data leaf 1 has dtype object.*[Ee]ncode it as numbers",
+    ),
+    "data: dates": (
+        lambda: sample(data=(X, np.zeros(N, "datetime64[s]"))),
+        TypeError,
+        r"data leaf 1 has dtype datetime64.*[Ee]ncode it as numbers",
+    ),
+    "data: a structured array": (
+        lambda: sample(data=np.zeros(N, [("age", float), ("sex", int)])),
+        TypeError,
+        r"data leaf x has dtype.*[Ee]ncode it as numbers",
+    ),
+    "labels: -1 and 1": (
+        lambda: sample(posterior=LOGISTIC, data=(X, 2 * Y - 1)),
+        ValueError,
+        r"labels must be in 0\.\.1.*the first is -1 in row 1.*\(y \+ 1\) // 2",
+    ),
+    "labels: floats": (
+        lambda: sample(posterior=LOGISTIC, data=(X, Y * 1.0)),
+        ValueError,
+        r"labels must be integers, got dtype float64.*astype\(int\)",
+    ),
+    "data: x and y exchanged": (
+        lambda: sample(posterior=LOGISTIC, data=(Y, X)),
+        ValueError,
+        r"logistic: x must have shape \[N, d\], got \(24,\)",
+    ),
+    # parameters
+    "init: none": (lambda: sample(init=None), ValueError, r"init holds no parameters"),
+    "init: integers": (
+        lambda: sample(init={"w": np.zeros(D, int)}),
+        TypeError,
+        r"leaf w has dtype int64.*must be floating.*jnp\.asarray\(x, float\)",
+    ),
+    "init: complex": (
+        lambda: sample(init=np.zeros(D, complex)),
+        TypeError,
+        r"complex128.*floating",
+    ),
+    "init: text": (lambda: sample(init="zeros"), TypeError, r"init: leaf x is str.*array"),
+    "init: NaN": (
+        lambda: sample(init={"w": np.array([0.0, np.nan, 0.0])}),
+        ValueError,
+        r"init: leaf w holds NaN or infinite values",
+    ),
+    "init: another shape": (
+        lambda: sample(init=np.zeros(4)),
+        ValueError,
+        r"loglik\(params, datum\) failed.*datum of shapes \(\(3,\), \(\)\).*parameters.*\(4,\)",
+    ),
+    "init(key): integers": (
+        lambda: sample(init=lambda key: jnp.zeros(D, int)),
+        TypeError,
+        r"init\(key\): leaf x has dtype int64.*must be floating",
+    ),
+    "init(key): no argument": (
+        lambda: sample(init=lambda: START),
+        (TypeError, ValueError),
+        r"init\(key\)",
+    ),
+    # log-densities
+    "loglik: a vector": (
+        lambda: with_loglik(lambda w, datum: -((datum[0] - w) ** 2)),
+        ValueError,
+        r"loglik\(params, datum\) must return one number, got shapes \(3,\).*jnp\.sum",
+    ),
+    "loglik: an integer": (
+        lambda: with_loglik(lambda w, datum: datum[1]),
+        TypeError,
+        r"loglik.*floating number, got dtype int32",
+    ),
+    "loglik: nothing": (
+        lambda: with_loglik(lambda w, datum: None),
+        ValueError,
+        r"loglik.*must return one number, got shapes None",
+    ),
+    "loglik: fails": (
+        lambda: with_loglik(lambda w, datum: jnp.sum(datum[2])),
+        ValueError,
+        r"loglik\(params, datum\) failed.*IndexError.*ONE datum",
+    ),
+    "logprior: a vector": (
+        lambda: with_logprior(lambda w: -(w**2)),
+        ValueError,
+        r"logprior\(params\) must return one number, got shapes \(3,\)",
+    ),
+    "logprior: missing": (
+        lambda: with_logprior(None),
+        (TypeError, ValueError),
+        r"logprior.*None",
+    ),
+    "augment: fails": (
+        lambda: with_augment(lambda key, datum: datum[5]),
+        ValueError,
+        r"augment\(key, item\) failed.*IndexError",
+    ),
+    "augment: a number": (
+        lambda: with_augment(0.5),
+        (TypeError, ValueError),
+        r"augment.*0\.5",
+    ),
+    "augment with control_variate": (
+        lambda: with_augment(lambda key, datum: datum, estimator=vr.control_variate(START)),
+        ValueError,
+        r"control_variate\(\) cannot be used with augment.*Use practical\(\) or svrg\(\)",
+    ),
+    # centres
+    "center: NaN": (
+        lambda: vr.control_variate({"w": np.array([np.nan])}),
+        ValueError,
+        r"centre is not finite in leaf w",
+    ),
+    "center: text": (
+        lambda: vr.control_variate("map"),
+        (TypeError, ValueError),
+        r"control_variate.*centre.*(str|'map')",
+    ),
+    "center: another shape": (
+        lambda: sample(estimator=vr.control_variate(np.zeros(4))),
+        ValueError,
+        r"centre has shapes \(4,\), the parameters \(3,\)",
+    ),
+    "center: another structure": (
+        lambda: sample(estimator=vr.control_variate({"w": START})),
+        ValueError,
+        r"centre has shapes \{'w': \(3,\)\}, the parameters \(3,\)",
+    ),
+    # observables
+    "observables: a list": (
+        lambda: sample(observables=[only_three]),
+        (TypeError, ValueError),
+        r"observables must be a dict.*list",
+    ),
+    "observables: a function": (
+        lambda: sample(observables=only_three),
+        (TypeError, ValueError),
+        r"observables must be a dict.*function",
+    ),
+    "observable: a number": (
+        lambda: sample(observables={"first": 3}),
+        (TypeError, ValueError),
+        r"observable.*3.*function of the parameters",
+    ),
+    "observable: fails": (
+        lambda: sample(observables={"good": only_three, "bad": lambda w: w["weight"]}),
+        ValueError,
+        r"observable 'bad' failed",
+    ),
+    "observable: text": (
+        lambda: sample(observables={"bad": lambda w: "text"}),
+        (TypeError, ValueError),
+        r"observable 'bad'",
+    ),
+    "observable: never": (
+        lambda: sample(observables={"late": vr.observable(only_three, every=11)}, burn_in=10),
+        ValueError,
+        r"observable 'late'.*every 11 steps, but only 10 steps follow burn_in",
+    ),
+    "observable: every 0": (
+        lambda: vr.observable(only_three, every=0),
+        ValueError,
+        r"every=0\).*at least 1",
+    ),
+    "run_dir: a file": (
+        lambda: sample(run_dir=__file__),
+        ValueError,
+        r"run_dir=.* is a file\. Name",
+    ),
+    "run_dir: not a run": (
+        lambda: sample(run_dir=Path(__file__).parent),
+        ValueError,
+        r"run_dir=.* is not empty and not a run.*Name a new directory",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_in_plain_words_before_anything_is_compiled(name):
+    call, kind, message = REFUSED[name]
+    COMPILED.clear()
+    with pytest.raises(kind, match=f"(?s){message}"):
+        call()
+    programs = {"jit(run)", "jit(_try)", "jit(_climb)"}  # chains, the look at the start, the search
+    assert not programs & set(COMPILED)
+
+
+# the log-density at the start cannot be known without computing it
+AT_THE_START = {
+    "outside the prior": (
+        lambda: with_logprior(lambda w: jnp.log(w[0])),
+        r"logprior is -inf at init.*[Ss]tart inside the prior's support",
+    ),
+    "loglik is NaN": (
+        lambda: with_loglik(lambda w, datum: jnp.log(w[0] - 1) + datum[1]),
+        r"loglik is nan for data row 0 at init.*[Ss]tart elsewhere",
+    ),
+    "the gradient is not finite": (
+        lambda: sample(
+            init={"a": START, "b": np.zeros(2)},
+            posterior=vr.Posterior(
+                lambda p: logprior(p["a"]) - jnp.linalg.norm(p["b"]),
+                lambda p, datum: loglik(p["a"], datum),
+            ),
+        ),
+        r"gradient of logprior is not finite at init.*leaf b.*root or norm at 0",
+    ),
+    "one of the starts": (
+        lambda: with_logprior(
+            lambda w: jnp.log(w[0]), init=lambda key: jnp.abs(jax.random.normal(key, (D,))) - 0.5
+        ),
+        r"logprior is nan.*chain \d",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_START)
+def test_a_start_without_a_finite_density_is_refused(name):
+    call, message = AT_THE_START[name]
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        call()
+
+
+@dataclass
+class Finished:
+    """A state to continue from, as a run of two chains has it before its first refresh."""
+
+    estimator: object
+    integrator: object = vr.sgld()
+
+    @property
+    def state(self):
+        kernel = vr.kernel(PLAIN, self.estimator, self.integrator, size=N, batch_size=4)
+        keys = jax.random.split(jax.random.key(0), 2)
+        return jax.vmap(lambda key: kernel.init(key, jnp.asarray(START)))(keys)
+
+
+CONTINUED = {
+    "another number of chains": (
+        lambda: sample(init=Finished(vr.minibatch()).state, num_chains=3),
+        r"2 chains, but num_chains=3.*must agree",
+    ),
+    "no axis of chains": (
+        lambda: sample(
+            init=vr.kernel(PLAIN, vr.minibatch(), vr.sgld(), size=N).init(
+                jax.random.key(0), jnp.asarray(START)
+            )
+        ),
+        r"without a chain axis.*num_chains=2",
+    ),
+    "another estimator": (
+        lambda: sample(init=Finished(vr.minibatch()).state, estimator=vr.practical(8)),
+        r"state that practical\(\) cannot continue.*memory is of another estimator",
+    ),
+    "another integrator": (
+        lambda: sample(init=Finished(vr.minibatch()).state, integrator=vr.sghmc(1.0)),
+        r"state that sghmc\(\) cannot continue.*another integrator",
+    ),
+    "another number of data": (
+        lambda: sample(init=Finished(vr.saga()).state, estimator=vr.saga(), data=(X[:-4], Y[:-4])),
+        r"24.*20",
+    ),
+    "saga without its table": (
+        lambda: sample(init=Finished(vr.saga()).state, estimator=vr.saga()),
+        r"saga\(\) cannot continue: it was never refreshed.*kernel\.refresh\(.*or start from its pos",
+    ),
+    "control_variate without its sum": (
+        lambda: sample(
+            init=Finished(vr.control_variate(START)).state, estimator=vr.control_variate(START)
+        ),
+        r"control_variate\(\) cannot continue: it was never refreshed.*kernel\.refresh\(",
+    ),
+    "parameters of another shape": (
+        lambda: sample(init=Finished(vr.minibatch()).state, data=(X[:, :2], Y)),
+        r"loglik\(params, datum\) failed.*parameters of shapes \(3,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUED)
+def test_a_state_of_another_run_is_refused(name):
+    call, message = CONTINUED[name]
+    COMPILED.clear()
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        call()
+    assert "jit(run)" not in COMPILED
+
+
+def test_numbers_too_large_for_32_bits_are_refused():
+    with jax.enable_x64(False):
+        with pytest.raises(ValueError, match=r"data leaf 1.*do not fit int32.*1099511627776"):
+            sample(data=(X, np.full(N, 2**40)))
+        with pytest.raises(ValueError, match=r"data leaf 0.*float32.*row 3"):
+            sample(data=(spoilt([3], 1e300), Y))
+
+
+def test_what_is_near_a_mistake_is_fine():
+    """The other side of the table: none of these is refused."""
+    vr.sgld(0.0)
+    vr.sghmc(1, temperature=0)
+    vr.splitting("BAOA", np.float32(1.0))
+    vr.practical(np.int64(9), period=1)
+    vr.observable(only_three, every=np.int32(2))
+    unknown = Finished(vr.saga()).state
+    check_refreshed(unknown._replace(memory=full_like(unknown.memory, 0.0)), vr.saga())
+    check_refreshed(unknown._replace(step=jnp.array([0, 3])), vr.saga())  # one chain has diverged
+    check_refreshed(unknown, vr.minibatch())
+    fallen = step_sizes.in_kind(
+        np.array([1e-3, 1e-7, 0.0]), np.float16
+    )  # a schedule that ends at 0
+    assert fallen.dtype == np.float16
+    assert (fallen > 0).tolist() == [True, True, False]

@@ -1,0 +1,662 @@
+"""Predictions of a run: each part against brute force, and the whole against the exact laws."""
+
+import importlib
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.plain_samplers import regression
+
+import vrsgmcmc as vr
+from vrsgmcmc.theory import forecast, gaussian_mean, linear_regression, stationary
+from vrsgmcmc.theory.exact.laws import autocovariance
+from vrsgmcmc.theory.exact.schemes import scheme
+from vrsgmcmc.theory.forecast import local
+from vrsgmcmc.theory.forecast.forecast import errors
+from vrsgmcmc.theory.forecast.local import LARGEST, Local
+from vrsgmcmc.theory.forecast.response import response
+from vrsgmcmc.theory.forecast.spectrum import held, ordered
+from vrsgmcmc.theory.noise import all_lags, one_step
+
+SWEEPS = ("shuffled", "symmetric")
+ORDERS = ("without_replacement", "with_replacement", *SWEEPS)
+WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
+MODES = [0.0, 0.4, -0.7, 0.999, 1 - 1e-5, 1 - 1e-8, 1.0, 0.9 * np.exp(0.5j), np.exp(0.3j)]
+
+
+# ------------------------------------------------------------------------------ spectrum.py
+
+
+def correlations(order, size, count, period):
+    """r(k), k = 0, 1, ..., of the errors of blocks, each held for `period` steps: all permutations.
+
+    Sweeps are independent, with errors of mean 0, so steps of two sweeps have no correlation.
+    """
+    values = np.random.default_rng(size).normal(size=size)
+    sequences = np.array(list(itertools.permutations(values)))[:, : size // count * count]
+    errors = size / count * sequences.reshape(len(sequences), -1, count).sum(-1) - values.sum()
+    if order == "symmetric":
+        errors = np.concatenate([errors, errors[:, ::-1]], axis=1)
+    errors = np.repeat(errors, period, axis=1)
+    np.testing.assert_allclose(errors.mean(0), 0, atol=1e-12)
+    covariance = errors.T @ errors / len(errors)
+    lags = np.array([np.trace(covariance, offset=k) for k in range(len(covariance))])
+    return lags / lags[0]
+
+
+BLOCKS = [(4, 1), (4, 2), (4, 3), (5, 2), (6, 1), (6, 2), (6, 3), (6, 4)]
+
+
+@pytest.mark.parametrize("period", [1, 2, 3])
+@pytest.mark.parametrize("order", SWEEPS)
+@pytest.mark.parametrize(("size", "count"), BLOCKS)
+def test_autocorrelation_of_sweeps(size, count, order, period):
+    r = correlations(order, size, count, period)[1:]
+    for mu in MODES:
+        expected = np.sum(r * np.asarray(mu, complex) ** np.arange(len(r)))
+        found = [held(order, size, count, period, np.asarray(mu))]
+        found += [ordered(order, size, count, np.asarray(mu))] if period == 1 else []
+        for value in found:
+            assert complex(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("size", "count"), [(1000, 10), (1000, 30), (77, 76)])
+def test_zero_frequency_is_the_sum_over_lags(size, count, order):
+    one = np.ones(())
+    expected = all_lags(order, size, count) / one_step(order, size, count)
+    assert 1 + 2 * float(ordered(order, size, count, one)) == pytest.approx(expected, abs=1e-12)
+    anchors = 1 + 2 * float(held(order, size, count, 7, one))
+    assert anchors == pytest.approx(7 * expected, abs=1e-11)
+
+
+def test_no_jump_where_the_series_takes_over():
+    gaps = np.geomspace(1e-13, 1e-1, 200)
+    for turn in (1, np.exp(0.25j * np.pi)):
+        mu = 1 - gaps * turn
+        k = np.arange(2000)
+        expected = -10 / 19990 * np.array([np.sum((1 - (k + 1) / 2000) * m**k) for m in mu])
+        value = ordered("shuffled", 20_000, 10, mu)
+        np.testing.assert_allclose(value, expected, rtol=1e-7)
+
+
+def test_memory_of_differences():
+    one, size, count = np.ones(()), 100, 10  # 10 blocks
+    for order in SWEEPS:
+        alone = float(ordered(order, size, count, one))
+        values = [float(ordered(order, size, count, one, m)) for m in (1, 2, 5, 10, 10**6)]
+        assert values[0] == 0  # a new anchor each step: nothing is left to cancel
+        assert values == sorted(values, reverse=True)
+        assert values[-1] == pytest.approx(alone, rel=1e-4)
+        # as an average over a random walk's pairs: sum_k (1 - k/m)^2, for sweeps as long as cycles
+        assert values[3] == pytest.approx(-count / (size - count) * 10 / 3, rel=0.25)
+
+
+# ------------------------------------------------------------------------------ response.py
+
+CURVATURE = np.array([0.7, 4.0])
+
+
+def integrators(scale, temperature=1.0):
+    friction = 1.3 * math.sqrt(scale)
+    made = {"sgld": vr.sgld(temperature), "sghmc": vr.sghmc(friction, temperature)}
+    return made | {word: vr.splitting(word, friction, temperature) for word in WORDS}
+
+
+def step_for(integrator, a, largest):
+    """h with h lambda = a, or h^2 lambda = a for dynamics with momenta."""
+    return a / largest if integrator.name == "sgld" else math.sqrt(a / largest)
+
+
+def quadratic(curvature):
+    """A regression without data worth the name whose posterior has these curvatures."""
+    features = np.diag(np.sqrt(curvature - 1e-3))
+    return linear_regression(features, np.zeros(len(curvature)), prior_variance=1e3)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+@pytest.mark.parametrize("name", ["sgld", "sghmc", *WORDS])
+def test_response_on_quadratics(name, temperature):
+    integrator = integrators(1.0, temperature)[name]
+    steps = np.array([step_for(integrator, a, 4.0) for a in (0.01, 0.3, 0.9)])
+    filter = response(integrator, steps, CURVATURE)
+    assert filter.stable.all()
+    assert filter.ahead == (name in ("ABOBA", "UBU"))
+    for i, h in enumerate(steps):
+        exact = autocovariance(
+            quadratic(CURVATURE), vr.full(), integrator, lags=6, step_size=float(h)
+        )
+        for lag in range(7):
+            found = np.sum(filter.noise[i] * filter.decay[i] ** lag, -1)
+            np.testing.assert_allclose(found, np.diagonal(exact[lag]), rtol=1e-6, atol=1e-9)
+        # the answer to an error, step by step
+        parts = scheme(integrator, float(h))
+        for k, curvature in enumerate(CURVATURE):
+            pull = curvature * np.outer(parts.kick, np.eye(len(parts.kick))[0])
+            step, state = (parts.after.matrix - pull) @ parts.before.matrix, parts.kick
+            for s in range(6):
+                found = np.sum(filter.kick[i, k] * filter.decay[i, k] ** s)
+                assert complex(found) == pytest.approx(state[0], rel=1e-6, abs=1e-9)
+                state = step @ state
+
+
+def test_response_at_critical_damping():
+    a, h = 0.2, 0.3
+    integrator = vr.sghmc((2 * math.sqrt(a) - a) / h)  # two equal decay factors
+    curvature = np.array([a / h**2])
+    filter = response(integrator, np.array([h]), curvature)
+    assert abs(filter.decay[0, 0, 0] - filter.decay[0, 0, 1]) < 1e-3
+    exact = stationary(quadratic(curvature), vr.full(), integrator, step_size=h).covariance
+    assert float(filter.noise.sum().real) == pytest.approx(exact[0, 0], rel=1e-6)
+
+
+def test_stability():
+    steps = np.array([0.1, 1.99, 2.01, 10.0]) / 4.0
+    assert response(vr.sgld(), steps, CURVATURE).stable.tolist() == [True, True, False, False]
+    steps = np.array([0.1, 1.99, 2.01]) / 2.0
+    kinetic = vr.splitting("BAOAB", 2.0)
+    assert response(kinetic, steps, CURVATURE).stable.tolist() == [True, True, False]
+
+
+# ------------------------------------------------------------------- forecast: stationary laws
+
+SIZE = 13  # not a multiple of the batch size, nor of the anchor size
+MEANS = np.random.default_rng(0).normal(0.7, 1.0, SIZE)
+ESTIMATORS = {
+    "full": vr.full(),
+    "minibatch": vr.minibatch(),
+    "practical": vr.practical(5, 4),
+    "svrg": vr.svrg(5),
+    "control_variate": vr.control_variate(),
+}
+
+
+def gaussian_model(data):
+    """What `local` measures on the Gaussian mean model, by hand."""
+    size, covariance = len(data), np.var(data, ddof=1) * np.eye(1)
+    curvature, center = np.array([size + 1.0]), np.array([data.sum() / (size + 1)])
+    one = np.eye(1)
+    return Local(size, center, one, curvature, np.ones(1), covariance, 0 * one, 0)
+
+
+def linear_model(problem):
+    """What `local` measures on a linear regression, by hand."""
+    X, y, s2 = problem.features, problem.targets, problem.noise_variance
+    mean, covariance = problem.posterior()
+    curvature, directions = np.linalg.eigh(np.linalg.inv(covariance))
+    gradients = X * (y - X @ mean)[:, None] / s2 @ directions
+    rows = X @ directions
+    hessians = rows[:, :, None] * rows[:, None, :] / s2
+    return Local(
+        len(X),
+        mean,
+        directions,
+        curvature,
+        np.diagonal(hessians.mean(0)).copy(),
+        np.atleast_2d(np.cov(gradients.T)),
+        hessians.var(0, ddof=1),
+        0,
+    )
+
+
+@pytest.mark.parametrize("name", ["sgld", "sghmc", *WORDS])
+def test_gaussian_model_is_exact(name):
+    """Hessians do not vary, so nothing is approximated: every estimator and order that has a law."""
+    problem, model = gaussian_mean(MEANS), gaussian_model(MEANS)
+    integrator = integrators(SIZE + 1.0, 0.8)[name]
+    stable = (0.02, 1.2) if name != "sghmc" else (0.02, 0.3)
+    steps = [step_for(integrator, a, SIZE + 1.0) for a in stable]
+    for estimator, orders in (
+        ("full", [{}]),
+        ("minibatch", [{"order": order} for order in ORDERS]),
+        ("practical", [{"order": order, "anchor_order": order} for order in ORDERS]),
+        ("svrg", [{"order": order} for order in ORDERS]),
+        ("control_variate", [{"order": order} for order in ORDERS]),
+    ):
+        for order in orders:
+            settings = dict(batch_size=3, **order)
+            there = forecast(model, ESTIMATORS[estimator], integrator, steps, **settings)
+            for i, h in enumerate(steps):
+                law = stationary(
+                    problem, ESTIMATORS[estimator], integrator, step_size=h, **settings
+                )
+                assert there.variances[i] == pytest.approx(law.covariance[0], rel=1e-6)
+                wanted = law.covariance[0] / (0.8 * model.variances) - 1
+                assert there.inflation[i] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+
+
+def test_an_anchor_of_all_data_is_that_of_svrg():
+    model = gaussian_model(MEANS)
+    for order in ORDERS:
+        settings = dict(batch_size=3, order="without_replacement", anchor_order=order)
+        one = forecast(model, vr.practical(SIZE, 5), vr.sgld(), [0.01], **settings)
+        other = forecast(model, vr.svrg(5), vr.sgld(), [0.01], **settings)
+        assert one.variances[0] == pytest.approx(other.variances[0], rel=1e-12)
+
+
+def well_posed(scales, size=200, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(size, len(scales))) * scales
+    targets = features @ rng.normal(size=len(scales)) + rng.normal(size=size)
+    return linear_regression(features, targets)
+
+
+ONE = well_posed(np.ones(1), size=12, seed=5)
+
+
+@pytest.mark.parametrize("average", [1, 2, 5, 12])
+@pytest.mark.parametrize("period", [1, 4, 10])
+def test_an_anchor_that_is_a_mean_of_positions(period, average):
+    """Distance and noise from the covariances of all positions at once, written out."""
+    model, method = linear_model(ONE), vr.practical(8, period, average)
+    h = 0.3 / model.curvature[0]
+    filter = response(vr.sgld(), np.array([h]), model.curvature)
+    (anchor, _), distance = errors(
+        model, method, filter, filter.noise, 2, "without_replacement", "without_replacement"
+    )
+    times = np.arange(1 - average, period)
+    covariance = np.abs(times[:, None] - times)
+    covariance = (1 - 0.3) ** covariance * 2 * h / (1 - (1 - 0.3) ** 2)
+    mean = (times <= 0) / average
+    away = np.eye(len(times))[average - 1 :] - mean  # row j: x_{l+j} - x~
+    expected = np.mean(np.diagonal(away @ covariance @ away.T))
+    assert distance[0, 0] == pytest.approx(expected, rel=1e-9)
+    noise = model.covariance + model.spread * (mean @ covariance @ mean)
+    assert anchor.covariance[0] == pytest.approx(12 * 4 / 8 * noise, rel=1e-9)
+
+
+def test_means_of_positions_in_the_exact_law():
+    """With a new anchor at each step, where the phase has no part, nothing is approximated."""
+    model = linear_model(ONE)
+    h = 0.3 / model.curvature[0]
+    found, exact = [], []
+    for average in (1, 2, 5):
+        method = vr.practical(8, 1, average)
+        law = stationary(ONE, method, vr.sgld(), step_size=h, batch_size=2)
+        exact.append(law.covariance[0, 0] / model.variances[0] - 1)
+        found.append(forecast(model, method, vr.sgld(), [h], batch_size=2).inflation[0, 0])
+    assert found == pytest.approx(exact, rel=1e-6)
+    assert np.all(np.diff(exact) > 0.01)
+
+
+@pytest.mark.parametrize("order", ORDERS[:2])
+@pytest.mark.parametrize("name", ["sgld", "BAOAB", "UBU"])
+def test_saga_on_the_gaussian_model(name, order):
+    """Nearly exact: when a row was seen last depends a little on where the chain is."""
+    problem, model = gaussian_mean(MEANS), gaussian_model(MEANS)
+    integrator = integrators(SIZE + 1.0)[name]
+    for a in (0.02, 0.1, 0.3):
+        h = step_for(integrator, a, SIZE + 1.0)
+        settings = dict(batch_size=4, order=order)
+        there = forecast(model, vr.saga(), integrator, [h], **settings).variances[0, 0]
+        quiet, exact = (
+            stationary(problem, e, integrator, step_size=h, **settings).covariance[0, 0]
+            for e in (vr.full(), vr.saga())
+        )
+        # where the gradient is taken ahead of the position, that is not followed
+        tolerance = 0.15 if name == "UBU" else 0.04
+        assert there - quiet == pytest.approx(exact - quiet, rel=tolerance)
+        assert exact - quiet > 0
+
+
+REGRESSIONS = {
+    "alike": well_posed(np.ones(4)),
+    "scaled": well_posed(np.geomspace(1, 0.2, 4)),
+    "three": well_posed(np.array([1.0, 0.6, 0.4]), size=150, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", ["sgld", "BAOAB"])
+@pytest.mark.parametrize("estimator", ["minibatch", "practical", "svrg", "control_variate"])
+@pytest.mark.parametrize("problem", REGRESSIONS)
+def test_linear_regression(problem, estimator, name):
+    """Independent draws, Hessians that vary. The mean over the parameters, which audits and plans go
+    by, is closer than single ones: errors that two directions have in common are left out."""
+    problem = REGRESSIONS[problem]
+    model, largest = linear_model(problem), linear_model(problem).curvature.max()
+    method = {**ESTIMATORS, "practical": vr.practical(60, 10), "svrg": vr.svrg()}[estimator]
+    integrator = vr.sgld()
+    if name == "BAOAB":
+        integrator = vr.splitting("BAOAB", 2 * math.sqrt(model.curvature.min()))
+    for a in (0.02, 0.1, 0.3):
+        h = step_for(integrator, a, largest)
+        law = stationary(problem, method, integrator, step_size=h, batch_size=10)
+        exact = np.diagonal(law.covariance) / model.variances - 1
+        found = forecast(model, method, integrator, [h], batch_size=10).inflation[0]
+        tolerance = 0.03 if name == "sgld" else 0.05
+        assert found.mean() == pytest.approx(exact.mean(), rel=tolerance, abs=1e-3)
+        np.testing.assert_allclose(found, exact, rtol=0.07, atol=0.003)
+
+
+def test_a_centre_off_the_mode():
+    """Its noise is that of the distance: twice a standard deviation makes it five times as much."""
+    problem = REGRESSIONS["three"]
+    model = linear_model(problem)
+    mean, covariance = problem.posterior()
+    h = 0.1 / model.curvature.max()
+    found, exact = [], []
+    for away in (0.0, 2.0, -4.0):
+        centre = mean + away * np.sqrt(np.diagonal(covariance))
+        method = vr.control_variate(jnp.asarray(centre))
+        law = stationary(problem, method, vr.sgld(), step_size=h, batch_size=10)
+        there = forecast(model, method, vr.sgld(), [h], batch_size=10)
+        exact.append(np.diagonal(law.covariance) / model.variances - 1)
+        found.append(there.inflation[0])
+        assert there.drift[0] > 0
+    np.testing.assert_allclose(found[0], exact[0], rtol=0.07)
+    # what two directions of the offset have in common is left out
+    np.testing.assert_allclose(np.mean(found, -1), np.mean(exact, -1), rtol=0.15)
+    assert np.mean(exact[1]) > 1.5 * np.mean(exact[0])
+
+
+def test_saga_on_linear_regression():
+    problem = well_posed(np.array([1.0, 0.6]), size=40, seed=2)
+    model = linear_model(problem)
+    for a in (0.02, 0.1, 0.3):
+        h = a / model.curvature.max()
+        law = stationary(problem, vr.saga(), vr.sgld(), step_size=h, batch_size=10)
+        exact = np.mean(np.diagonal(law.covariance) / model.variances - 1)
+        found = forecast(model, vr.saga(), vr.sgld(), [h], batch_size=10).inflation[0].mean()
+        assert found == pytest.approx(exact, rel=0.06)
+
+
+@pytest.mark.parametrize("order", SWEEPS)
+@pytest.mark.parametrize("estimator", ["minibatch", "svrg", "practical"])
+def test_sweeps_over_data_that_differ(estimator, order):
+    """Five data, whose permutations the exact law spells out; an independent draw is far off."""
+    rng = np.random.default_rng(3)
+    features = 1 + 0.3 * rng.normal(size=(5, 1))
+    problem = linear_regression(features, features[:, 0] + rng.normal(size=5))
+    model = linear_model(problem)
+    method = {"minibatch": vr.minibatch(), "svrg": vr.svrg(), "practical": vr.practical(3, 5)}
+    for a in (0.02, 0.1, 0.3):
+        h = a / model.curvature[0]
+        settings = dict(step_size=h, batch_size=1)
+        quiet, exact, apart = (
+            stationary(problem, e, vr.sgld(), **settings, order=o).covariance[0, 0]
+            / model.variances[0]
+            for e, o in (
+                (vr.full(), order),
+                (method[estimator], order),
+                (method[estimator], "without_replacement"),
+            )
+        )
+        there = forecast(model, method[estimator], vr.sgld(), [h], batch_size=1, order=order)
+        assert 1 + there.inflation[0, 0] == pytest.approx(exact, rel=0.05, abs=0.006)
+        assert quiet < 1 + there.inflation[0, 0] < apart
+
+
+def test_noise_and_drift():
+    problem = REGRESSIONS["three"]
+    model = linear_model(problem)
+    size, U, h = model.size, model.directions, 0.01 / model.curvature.max()
+    for order in ORDERS:
+        there = forecast(model, vr.minibatch(), vr.sgld(), [h], batch_size=10, order=order)
+        covariance = there.variances[0]
+        spread = model.spread @ (U.T**2 @ covariance)  # nearly: its cross terms are small
+        plain = one_step(order, size, 10) * U @ (model.covariance + np.diag(spread)) @ U.T
+        np.testing.assert_allclose(there.noise[0], plain, rtol=0.01)
+        factor = all_lags(order, size, 10) / one_step(order, size, 10)
+        np.testing.assert_allclose(there.quiet[0], factor * there.noise[0], atol=1e-9)
+        assert there.drift[0] == 0
+    full = forecast(model, vr.full(), vr.sgld(), [h], batch_size=10)
+    assert not full.noise.any()
+    assert not full.quiet.any()
+    drifts = [
+        float(forecast(model, vr.svrg(m), vr.sgld(), [h], batch_size=10).drift[0])
+        for m in (1, 2, 20, 200)
+    ]
+    assert drifts[0] == pytest.approx(0, abs=1e-12)
+    assert drifts == sorted(drifts)
+    anchors = forecast(model, vr.practical(50, 8), vr.sgld(), [h], batch_size=10)
+    assert np.trace(anchors.quiet[0]) == pytest.approx(8 * np.trace(anchors.noise[0]), rel=0.05)
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, "saga"])
+@pytest.mark.parametrize("name", ["sgld", "BAOAB"])
+def test_unstable_steps_are_infinite(name, estimator):
+    problem = regression(40, 2)
+    model = linear_model(problem)
+    method = {**ESTIMATORS, "saga": vr.saga()}[estimator]
+    integrator = vr.sgld()
+    if name == "BAOAB":
+        integrator = vr.splitting("BAOAB", 2 * math.sqrt(model.curvature.min()))
+    scaled = np.array([0.05, 0.2, 2.5, 5.0, 20.0, 1e4])
+    if estimator == "full":
+        scaled[2:] *= 2
+    steps = [step_for(integrator, a, model.curvature.max()) for a in scaled]
+    there = forecast(model, method, integrator, steps, batch_size=2, num_steps=100)
+    for values in (there.variances, there.inflation, there.score, there.bias):
+        assert np.isfinite(values[:2]).all()
+        assert np.all(values[2:] == np.inf)
+    assert np.all(there.variances[:2] > 0)
+
+
+def test_noise_that_feeds_itself():
+    """Each datum's Hessian counts: stable if and only if E(1 - h a)^2 < 1, long after the mean is."""
+    problem = regression(5, 1)
+    model = linear_model(problem)
+    a = 1 / problem.prior_variance + 5 * problem.features[:, 0] ** 2 / problem.noise_variance
+    edge = 2 * a.mean() / (a**2).mean()
+    there = forecast(model, vr.minibatch(), vr.sgld(), [0.9 * edge, 1.1 * edge], batch_size=1)
+    assert np.isfinite(there.variances).tolist() == [[True], [False]]
+
+
+def test_unknown_estimators_are_refused():
+    class Momentum:
+        name = "momentum"
+
+    with pytest.raises(
+        ValueError, match="nothing is known of the noise of 'momentum'; known: full"
+    ):
+        forecast(gaussian_model(MEANS), Momentum(), vr.sgld(), [0.01], batch_size=1)
+
+
+# ----------------------------------------------------------------------------- forecast: scores
+
+
+def from_the_mode(mu, innovation, length):
+    """Covariance of x_1, ..., x_L, x_0 = 0, x_l = mu x_{l-1} + N(0, innovation)."""
+    l = np.arange(1, length + 1)
+    first = np.minimum.outer(l, l)
+    apart = np.abs(np.subtract.outer(l, l))
+    return innovation * mu**apart * (1 - mu ** (2 * first)) / (1 - mu**2)
+
+
+def exact_score(model, h, length, chains, extra=0.0):
+    """C of all chains' averages, and its part due to bias: quadratic forms of Gaussians."""
+    each = [from_the_mode(1 - h * c, 2 * h + h * h * extra, length) for c in model.curvature]
+    count = chains * length
+    centred = (np.eye(count) - 1 / count) / count  # x^T centred x is the variance of the draws
+    scores = []
+    for weights, wanted in zip(model.directions**2, model.variances, strict=True):
+        covariance = np.kron(np.eye(chains), np.tensordot(weights, each, 1))
+        product = centred @ covariance
+        bias = (np.trace(product) - wanted) ** 2 / (4 * wanted**2)
+        mean = covariance.mean() / (2 * wanted)
+        scores.append([bias, bias + mean + np.sum(product * product.T) / (2 * wanted**2)])
+    return np.mean(scores, 0)
+
+
+@pytest.mark.parametrize("chains", [1, 3])
+@pytest.mark.parametrize("model", ["gaussian", "linear"])
+def test_score_of_the_full_gradient(model, chains):
+    made = {"gaussian": gaussian_model(MEANS), "linear": linear_model(REGRESSIONS["scaled"])}[model]
+    for a, length in itertools.product((0.02, 0.1, 0.5), (20, 60, 240)):
+        h = a / made.curvature.max()
+        bias, score = exact_score(made, h, length, chains)
+        settings = dict(batch_size=1, num_steps=length, num_chains=chains)
+        there = forecast(made, vr.full(), vr.sgld(), [h], **settings)
+        assert there.bias[0] == pytest.approx(bias, rel=1e-7)  # holds the error of the mean, too
+        settled = h * made.curvature.min() * length > 10
+        assert there.score[0] == pytest.approx(score, rel=0.02 if settled else 0.1)
+
+
+def test_score_with_gradient_noise():
+    model = gaussian_model(MEANS)
+    extra = float(one_step("without_replacement", SIZE, 4) * model.covariance[0, 0])
+    for a, length in itertools.product((0.05, 0.3), (30, 200)):
+        h = a / model.curvature[0]
+        bias, score = exact_score(model, h, length, 1, extra)
+        there = forecast(model, vr.minibatch(), vr.sgld(), [h], batch_size=4, num_steps=length)
+        assert there.bias[0] == pytest.approx(bias, rel=1e-7)
+        assert there.score[0] == pytest.approx(score, rel=0.1)
+
+
+def momentum_score(integrator, h, curvature, length):
+    """The same for dynamics with momenta, p_0 ~ N(0, 1), step by step."""
+    parts = scheme(integrator, h)
+    pull = parts.after.matrix - curvature * np.outer(parts.kick, [1, 0])
+    step = pull @ parts.before.matrix
+    noise = pull @ parts.before.covariance @ pull.T + parts.after.covariance
+    state, covariance = np.diag([0.0, 1.0]), np.zeros((length, length))
+    for l in range(length):
+        state = step @ state @ step.T + noise
+        later = state
+        for k in range(l, length):
+            covariance[l, k] = covariance[k, l] = later[0, 0]
+            later = step @ later
+    product = (np.eye(length) - 1 / length) / length @ covariance
+    bias = (curvature * np.trace(product) - 1) ** 2 / 4
+    return bias + curvature * covariance.mean() / 2 + curvature**2 * np.sum(product * product.T) / 2
+
+
+@pytest.mark.parametrize("word", ["BAOAB", "UBU"])
+def test_score_of_dynamics_with_momenta(word):
+    model = gaussian_model(MEANS)
+    curvature = float(model.curvature[0])
+    for friction, a in itertools.product((1.0, 4.0), (0.1, 1.0)):
+        integrator = vr.splitting(word, friction * math.sqrt(curvature))
+        h = a / math.sqrt(curvature)
+        there = forecast(model, vr.full(), integrator, [h], batch_size=1, num_steps=120)
+        exact = momentum_score(integrator, h, curvature, 120)
+        assert there.score[0] == pytest.approx(exact, rel=0.06)
+
+
+def test_score_falls_with_steps_and_chains():
+    model = linear_model(REGRESSIONS["scaled"])
+    h = 0.05 / model.curvature.max()
+
+    def scores(steps, chains):
+        settings = dict(batch_size=10, num_steps=steps, num_chains=chains)
+        return float(forecast(model, vr.svrg(), vr.sgld(), [h], **settings).score[0])
+
+    along = [scores(steps, 1) for steps in (300, 1000, 3000, 10_000, 100_000)]
+    assert along == sorted(along, reverse=True)
+    across = [scores(1000, chains) for chains in (1, 2, 8, 64)]
+    assert across == sorted(across, reverse=True)
+    # so long that only the bias is left: that of the stationary law
+    there = forecast(model, vr.svrg(), vr.sgld(), [h], batch_size=10, num_steps=10**11)
+    bias = np.mean(there.inflation[0] ** 2) / 4
+    assert there.score[0] == pytest.approx(bias, rel=1e-3)
+    # one that never leaves the mode has variances 0: C = 1/4
+    still = forecast(model, vr.full(), vr.sgld(), [1e-9 * h], batch_size=1, num_steps=10)
+    assert still.score[0] == pytest.approx(0.25, rel=1e-3)
+
+
+# --------------------------------------------------------------------------------- local.py
+
+TASK = REGRESSIONS["three"]
+DATA = (jnp.asarray(TASK.features), jnp.asarray(TASK.targets))
+POSTERIOR = vr.models.linear.posterior()
+
+
+def assert_alike(one, other, rtol=1e-9):
+    np.testing.assert_allclose(one.center, other.center, rtol=rtol)
+    np.testing.assert_allclose(one.curvature, other.curvature, rtol=rtol)
+    flip = np.sign(np.sum(one.directions * other.directions, 0))
+    np.testing.assert_allclose(one.directions * flip, other.directions, atol=1e-7)
+    turned = flip[:, None] * one.covariance * flip
+    np.testing.assert_allclose(turned, other.covariance, rtol=1e-6, atol=1e-9)
+    for name in ("likelihood_curvature", "spread", "variances"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6)
+
+
+def test_local_against_closed_forms():
+    mean, covariance = TASK.posterior()
+    found = local(POSTERIOR, DATA, jnp.asarray(mean))
+    assert_alike(found, linear_model(TASK))
+    np.testing.assert_allclose(found.variances, np.diagonal(covariance), rtol=1e-9)
+    assert found.size == 150
+    assert found.evaluations == 150 * (1 + 2 * 3)
+
+
+def test_local_in_parts(monkeypatch):
+    whole = local(POSTERIOR, DATA, jnp.zeros(3))
+    module = importlib.import_module("vrsgmcmc.theory.forecast.local")
+    monkeypatch.setattr(module, "HESSIAN_NUMBERS", 9 * 64)  # parts of 64, 64 and 22 rows
+    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3)), whole)
+
+
+def test_local_on_a_sample():
+    whole = local(POSTERIOR, DATA, jnp.zeros(3))
+    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3), rows=150), whole)
+    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3), rows=10_000), whole)
+    index = np.sort(np.random.default_rng(7).choice(150, 60, replace=False))
+    some = local(POSTERIOR, DATA, jnp.zeros(3), rows=60, seed=7)
+    alone = local(POSTERIOR, jax.tree.map(lambda leaf: leaf[index], DATA), jnp.zeros(3))
+    assert some.size == 150
+    assert some.evaluations == 60 * 7
+    inside, outside = (m.directions @ m.covariance @ m.directions.T for m in (some, alone))
+    np.testing.assert_allclose(inside, outside, rtol=1e-9)
+    # the likelihood's part of the precision stands for all 150 data
+    precisions = [m.directions * m.curvature @ m.directions.T - np.eye(3) for m in (some, alone)]
+    np.testing.assert_allclose(precisions[0], 150 / 60 * precisions[1], rtol=1e-9)
+    assert not np.array_equal(
+        some.covariance, local(POSTERIOR, DATA, jnp.zeros(3), rows=60).covariance
+    )
+
+
+def test_local_of_a_tree_and_of_few_data():
+    def loglik(params, datum):
+        x, y = datum
+        return -0.5 * (y - x @ params["weight"] - params["bias"]) ** 2
+
+    def logprior(params):
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+
+    params = {"weight": jnp.zeros(2), "bias": jnp.zeros(())}
+    data = (DATA[0][:, :2], DATA[1])
+    found = local(vr.Posterior(logprior, loglik), data, params)
+    ones = jnp.ones((150, 1))
+    flat = local(POSTERIOR, (jnp.concatenate([ones, data[0]], 1), data[1]), jnp.zeros(3))
+    assert_alike(found, flat)  # leaves in the order of their names: bias, weight
+
+
+def test_local_of_data_that_are_seen_at_random():
+    """Gradient and Hessian of a datum are of the same look at it: both by the one key that it has."""
+
+    def loglik(params, datum):
+        (x, y), key = datum
+        return jnp.where(jax.random.bernoulli(key), POSTERIOR.loglik(params, (x, y)), 0.0)
+
+    hidden = vr.Posterior(POSTERIOR.logprior, loglik, lambda key, item: (item, key))
+    found = local(hidden, DATA, jnp.zeros(3))
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(150))
+    kept = np.asarray(jax.vmap(jax.random.bernoulli)(keys))
+    assert 50 < kept.sum() < 100
+    data = jax.tree.map(lambda leaf: kept.reshape(-1, *[1] * (leaf.ndim - 1)) * leaf, DATA)
+    assert_alike(found, local(POSTERIOR, data, jnp.zeros(3)))  # of zeros nothing is learnt
+
+
+def test_local_knows_its_limit():
+    wide = LARGEST + 1
+    data = (jnp.ones((4, wide)), jnp.ones(4))
+    with pytest.raises(ValueError, match="Hessian of 513 parameters, more than 512"):
+        local(POSTERIOR, data, jnp.zeros(wide))
+
+
+def test_curvature_stays_positive():
+    """At a saddle of the likelihood, the prior's curvature is the least."""
+
+    def loglik(x, datum):
+        return 0.5 * datum * x[0] ** 2 - 0.5 * x[1] ** 2
+
+    def logprior(x):
+        return -0.5 * jnp.sum(x**2)
+
+    found = local(vr.Posterior(logprior, loglik), jnp.ones(9), jnp.zeros(2))
+    np.testing.assert_allclose(np.sort(found.curvature), [1.0, 10.0])
