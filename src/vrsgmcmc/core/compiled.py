@@ -24,19 +24,11 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from vrsgmcmc.core.averages import Average, Watch, average_value, start_average, update_average
 from vrsgmcmc.core.gradients import split_part
 from vrsgmcmc.core.kernel import Kernel
-from vrsgmcmc.core.order import draw
+from vrsgmcmc.core.order import all_rows, draw, rows
 from vrsgmcmc.core.rng import fold
-from vrsgmcmc.core.tree import all_finite, select, take
-from vrsgmcmc.core.types import (
-    Anchored,
-    Batch,
-    Data,
-    Estimator,
-    Integrator,
-    Posterior,
-    PRNGKey,
-    State,
-)
+from vrsgmcmc.core.sampler import Sampler
+from vrsgmcmc.core.tree import all_finite, select
+from vrsgmcmc.core.types import Batch, Data, Params, Posterior, PRNGKey, State
 
 LONGEST_CHUNK = 2**16  # units
 LONGEST_BLOCK = 32  # steps whose keys and indices are drawn at once
@@ -44,25 +36,31 @@ LONGEST_BLOCK = 32  # steps whose keys and indices are drawn at once
 
 @dataclass(frozen=True)
 class Program:
-    """What the compiled program depends on, besides shapes."""
+    """What the compiled program depends on, besides shapes and the static fields of the sampler."""
 
     posterior: Posterior
     size: int
-    batch_size: int
-    order: str
-    anchor_order: str
     cycle: int  # m: steps of a cycle; a block where nothing is refreshed in between
     part: int  # data of one part of a refresh
     parts: int  # R: parts of a refresh inside a cycle; 0: none
     watches: tuple[Watch, ...]
     weights: str
-    slots: int  # draws a chunk can hold; 0: draws are not kept
+    slots: int  # draws that a chunk can hold; 0: draws are not stored
     every_step: bool  # each step after burn-in is a draw
-    clipped: bool
 
     @property
     def block(self) -> int:
         return min(self.cycle, LONGEST_BLOCK)
+
+
+class Setting(NamedTuple):
+    """Arguments of the compiled program that are common to all chains and chunks."""
+
+    sampler: Sampler  # without its step size, which differs between chains
+    data: Data
+    watch_data: tuple[PyTree, ...]
+    burn_in_end: Int[Array, ""]  # the step after which draws and averages count
+    thin: Int[Array, ""]
 
 
 class Roots(NamedTuple):
@@ -71,30 +69,9 @@ class Roots(NamedTuple):
     noise: PRNGKey
     batch: PRNGKey
     anchor: PRNGKey
-    lock: PRNGKey
+    augment: PRNGKey
     start: PRNGKey
     dynamics: PRNGKey
-
-
-def roots(key: PRNGKey) -> Roots:
-    return Roots(*(fold(key, use) for use in range(len(Roots._fields))))
-
-
-def unlocked(words: PyTree) -> PyTree:
-    """Keys from their words: the host keeps words, because JAX counts picking a key as using it."""
-    return jax.tree.map(partial(jax.random.wrap_key_data, impl="threefry2x32"), words)
-
-
-class Setting(NamedTuple):
-    """Arguments of the compiled program that are common to all chains and chunks."""
-
-    estimator: Estimator
-    integrator: Integrator
-    clip: Any
-    data: Data
-    watched: tuple[PyTree, ...]
-    kept_from: Int[Array, ""]  # the step after which draws and averages count
-    thin: Int[Array, ""]
 
 
 class Span(NamedTuple):
@@ -112,12 +89,12 @@ class Carry(NamedTuple):
     """What one chain takes from chunk to chunk."""
 
     state: State
-    partial: Any
+    partial_sum: Any  # of the refresh that a chunk may end in
     averages: tuple[Average, ...]
 
 
 class Trouble(NamedTuple):
-    """Where a chain left the numbers: the last finite state, and how it was growing."""
+    """Where a chain became non-finite: the last finite step, and how its moves grew."""
 
     died: Bool[Array, ""]
     step: Int[Array, ""]
@@ -125,37 +102,95 @@ class Trouble(NamedTuple):
     growth: Float[Array, ""]
 
 
+def make_roots(key: PRNGKey) -> Roots:
+    return Roots(*(fold(key, use) for use in range(len(Roots._fields))))
+
+
+def wrap_keys(words: PyTree) -> PyTree:
+    """Keys from their words: the host stores words, because JAX counts picking a key as using it."""
+    return jax.tree.map(partial(jax.random.wrap_key_data, impl="threefry2x32"), words)
+
+
+def per_chain(common: int = 0) -> Callable[[Callable], Callable]:
+    """Compile `function(program, setting, *arguments)` of one chain; `batched`, of all chains at once.
+
+    The last `common` arguments are the same for all chains; the others then have a leading axis
+    [chain]. Each function is a jit of its own name: equal programs and shapes never trace twice.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        def chains(program: Program, setting: Setting, *arguments, batched=False, careful=False):
+            options = {"careful": True} if careful else {}
+            one = partial(function, program, setting, **options)
+            axes = [0] * (len(arguments) - common) + [None] * common
+            return (jax.vmap(one, axes) if batched else one)(*arguments)
+
+        chains.__name__, chains.__doc__ = function.__name__, function.__doc__
+        return jax.jit(chains, static_argnames=("program", "batched", "careful"))
+
+    return decorate
+
+
 def bind(program: Program, setting: Setting) -> Kernel:
-    return Kernel(
-        program.posterior,
-        setting.estimator,
-        setting.integrator,
-        program.size,
-        program.batch_size,
-        setting.clip if program.clipped else None,
-    )
+    return Kernel(program.posterior, setting.sampler, program.size)
 
 
+@per_chain()
+def init_state(program: Program, setting: Setting, key_words: Any, params: Params) -> State:
+    return bind(program, setting).init(wrap_keys(key_words), params)
+
+
+@per_chain()
 def begin(program: Program, setting: Setting, state: State) -> Carry:
     """The first carry of one chain."""
-    estimator = setting.estimator
-    partial = ()
-    if program.parts and isinstance(estimator, Anchored):
-        partial = estimator.blank(state.memory)
+    partial_sum = setting.sampler.estimator.empty_sum(state.memory) if program.parts else ()
     averages = tuple(
         start_average(watch, state.position, data)
-        for watch, data in zip(program.watches, setting.watched, strict=True)
+        for watch, data in zip(program.watches, setting.watch_data, strict=True)
     )
-    return Carry(state, partial, averages)
+    return Carry(state, partial_sum, averages)
+
+
+@per_chain()
+def empty_sum(program: Program, setting: Setting, state: State) -> Any:
+    """The empty partial sum of the initial refresh (SAGA, control variate)."""
+    return setting.sampler.estimator.empty_sum(state.memory)
+
+
+@per_chain(common=2)
+def collect_initial(
+    program: Program,
+    setting: Setting,
+    roots: Roots,
+    state: State,
+    partial_sum: Any,
+    start: Int[Array, ""],
+    stop: Int[Array, ""],
+) -> Any:
+    """Parts [start, stop) of the initial refresh, over all data."""
+    key = fold(wrap_keys(roots.augment), 0)
+    return collect_parts(program, setting, key, None, state, partial_sum, start, stop)
+
+
+@per_chain()
+def renew_initial(program: Program, setting: Setting, roots: Roots, state: State, partial_sum: Any):
+    """The state after the initial refresh."""
+    return bind(program, setting).renew(fold(wrap_keys(roots.augment), 0), state, partial_sum)
+
+
+@per_chain()
+def finish(program: Program, setting: Setting, carry: Carry) -> tuple[State, tuple]:
+    """The state and the values of the averages."""
+    return carry.state, tuple(average_value(average) for average in carry.averages)
 
 
 def collect_parts(
     program: Program,
     setting: Setting,
-    lock: PRNGKey,
+    augment_key: PRNGKey,
     index: Int[Array, " n1"] | None,
     state: State,
-    partial: Any,
+    partial_sum: Any,
     start: Int[Array, ""],
     stop: Int[Array, ""],
 ) -> Any:
@@ -164,48 +199,19 @@ def collect_parts(
     count = kernel.anchor_size
     part = min(program.part, count)
 
-    def one_part(number: Int[Array, ""], partial: Any) -> Any:
+    def one_part(number: Int[Array, ""], partial_sum: Any) -> Any:
         if index is None:
-            rows, fresh = split_part(number, part, Batch(jnp.arange(count), setting.data))
+            batch, fresh = split_part(number, part, all_rows(setting.data))
         else:
             named, fresh = split_part(number, part, Batch(index, ()))
-            rows = Batch(named.index, take(setting.data, named.index))
+            batch = rows(setting.data, named.index)
         present = fresh if count % part else None
-        return kernel.collect(lock, state, partial, rows, present)
+        return kernel.collect(augment_key, state, partial_sum, batch, present)
 
-    return lax.fori_loop(start, stop, one_part, partial)
-
-
-def blank(program: Program, setting: Setting, state: State) -> Any:
-    """What the one refresh of an estimator that has just one begins with."""
-    assert isinstance(setting.estimator, Anchored)
-    return setting.estimator.blank(state.memory)
+    return lax.fori_loop(start, stop, one_part, partial_sum)
 
 
-def collect_once(
-    program: Program,
-    setting: Setting,
-    roots: Roots,
-    state: State,
-    partial: Any,
-    start: Int[Array, ""],
-    stop: Int[Array, ""],
-) -> Any:
-    """Parts [start, stop) of that refresh."""
-    return collect_parts(
-        program, setting, fold(unlocked(roots.lock), 0), None, state, partial, start, stop
-    )
-
-
-def renew_once(program: Program, setting: Setting, roots: Roots, state: State, partial: Any):
-    return bind(program, setting).renew(fold(unlocked(roots.lock), 0), state, partial)
-
-
-def finish(program: Program, setting: Setting, carry: Carry) -> tuple[State, tuple]:
-    """What is left of a carry when the run is over."""
-    return carry.state, tuple(average_value(average) for average in carry.averages)
-
-
+@per_chain(common=2)
 def advance(
     program: Program,
     setting: Setting,
@@ -220,11 +226,9 @@ def advance(
 
     h_l is the chain's step size times the common schedule, whose last value holds from there on.
     """
-    kernel, roots = bind(program, setting), unlocked(roots)
+    kernel, roots, sampler = bind(program, setting), wrap_keys(roots), setting.sampler
     m, parts, block = program.cycle, program.parts, program.block
-    full = setting.estimator.name == "full"
-    partial_anchor = parts and kernel.anchor_size < program.size
-    everything = Batch(jnp.arange(program.size), setting.data)
+    everything = all_rows(setting.data)
 
     def one_cycle(cycle, carried):
         start = jnp.where(cycle == span.first, span.start, 0)
@@ -241,36 +245,31 @@ def advance(
         return lax.fori_loop(start // block, -(-stop // block), one_block, carried)
 
     def refresh(cycle, start, stop, carried):
-        assert isinstance(setting.estimator, Anchored)
         carry, *rest = carried
-        state, partial, averages = carry
-        lock = fold(roots.lock, cycle)
-        index = None
-        if partial_anchor:
-            index = draw(
-                program.anchor_order, roots.anchor, cycle, program.size, kernel.anchor_size
-            )
-        partial = collect_parts(program, setting, lock, index, state, partial, start, stop)
+        state, partial_sum, averages = carry
+        key, index = fold(roots.augment, cycle), None
+        if kernel.anchor_size < program.size:
+            count = kernel.anchor_size
+            index = draw(sampler.anchor_order, roots.anchor, cycle, program.size, count)
+        partial_sum = collect_parts(program, setting, key, index, state, partial_sum, start, stop)
         complete = (start < parts) & (stop == parts)
-        renewed = kernel.renew(lock, state, partial).memory
+        renewed = kernel.renew(key, state, partial_sum).memory
         memory = select(complete, renewed, state.memory)
-        partial = select(complete, setting.estimator.blank(memory), partial)
-        return Carry(state._replace(memory=memory), partial, averages), *rest
+        partial_sum = select(complete, sampler.estimator.empty_sum(memory), partial_sum)
+        return Carry(state._replace(memory=memory), partial_sum, averages), *rest
 
     def steps(first, offset, start, stop, carried):
         numbers = first + offset + jnp.arange(block)
         keys = jax.vmap(lambda l: fold(roots.noise, l))(numbers)
         index = None
-        if not full:
+        if not sampler.estimator.uses_all_data:
             index = jax.vmap(
-                lambda l: draw(program.order, roots.batch, l, program.size, program.batch_size)
+                lambda l: draw(sampler.order, roots.batch, l, program.size, sampler.batch_size)
             )(numbers)
 
         def one_step(j, carried):
             l, row = first + j, j - offset
-            batch = everything
-            if index is not None:
-                batch = Batch(index[row], take(setting.data, index[row]))
+            batch = everything if index is None else rows(setting.data, index[row])
             h = step_size * schedule[jnp.minimum(l - span.first_step, schedule.shape[0] - 1)]
             return one(l, keys[row], batch, h, carried)
 
@@ -283,17 +282,17 @@ def advance(
         state, _ = kernel.step(key, carry.state, batch, h)
         if careful:
             state, trouble = watch_over(carry.state, state, trouble, l)
-        age = l + 1 - setting.kept_from
+        age = l + 1 - setting.burn_in_end
         weight = h if program.weights == "step_size" else jnp.ones_like(h)
         averages = tuple(
             update_average(watch, average, state.position, data, age, weight)
             for watch, average, data in zip(
-                program.watches, carry.averages, setting.watched, strict=True
+                program.watches, carry.averages, setting.watch_data, strict=True
             )
         )
         if program.slots:
             draws = record(draws, state.position, age)
-        return Carry(state, carry.partial, averages), draws, trouble
+        return Carry(state, carry.partial_sum, averages), draws, trouble
 
     def record(draws, position, age):
         slot = jnp.clip(age // setting.thin - 1 - span.first_draw, 0, program.slots - 1)
@@ -322,33 +321,10 @@ def watch_over(old: State, new: State, trouble: Trouble, l: Any) -> tuple[State,
     move = jnp.stack(jax.tree.leaves(moves)).max().astype(trouble.move.dtype)
     alive = ~trouble.died & all_finite((new.position, new.dynamics))
     growth = jnp.where(trouble.move > 0, move / trouble.move, 0.0)
-    seen = Trouble(
+    trouble = Trouble(
         died=~alive,
         step=jnp.where(trouble.died, trouble.step, l),
         move=jnp.where(alive, move, trouble.move),
         growth=jnp.where(alive, growth, trouble.growth),
     )
-    return select(alive, new, old), seen
-
-
-@partial(jax.jit, static_argnames=("function", "program", "batched", "careful"))
-def run(
-    function: Callable,
-    program: Program,
-    batched: bool,
-    setting: Setting,
-    chains: tuple,
-    common: tuple = (),
-    careful: bool = False,
-) -> Any:
-    """`function(program, setting, *chains, *common)`, for one chain or, `batched`, for many at once.
-
-    One jitted entrance: equal programs and equal shapes never trace twice.
-    """
-
-    def one(chains):
-        if careful:
-            return function(program, setting, *chains, *common, careful=True)
-        return function(program, setting, *chains, *common)
-
-    return jax.vmap(one)(chains) if batched else one(chains)
+    return select(alive, new, old), trouble

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from vrsgmcmc.core.tree import Sum, add, empty_sum, nbytes
+from vrsgmcmc.core.tree import add, empty_sum, nbytes
 from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
 
 PART_BYTES = 3 * 2**23  # intermediate values of one part: beyond the caches XLA:CPU gets slower
@@ -26,16 +26,16 @@ PART_OPERATION = 2**17  # and so many bytes for each operation, so that it is wo
 LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
 
 
-def datum_keys(lock: PRNGKey, batch: Batch):
+def datum_keys(augment_key: PRNGKey, batch: Batch):
     """The augmentation key of each datum: it belongs to the datum, not to the moment."""
-    return jax.vmap(lambda index: jax.random.fold_in(lock, index))(batch.index)
+    return jax.vmap(lambda index: jax.random.fold_in(augment_key, index))(batch.index)
 
 
-def seen(posterior: Posterior, batch: Batch, lock: PRNGKey) -> PyTree:
+def augment_batch(posterior: Posterior, batch: Batch, augment_key: PRNGKey) -> PyTree:
     """The data as the model sees them."""
     if posterior.augment is None:
         return batch.items
-    return jax.vmap(posterior.augment)(datum_keys(lock, batch), batch.items)
+    return jax.vmap(posterior.augment)(datum_keys(augment_key, batch), batch.items)
 
 
 def prior_gradient(posterior: Posterior, params: Params) -> Params:
@@ -43,28 +43,34 @@ def prior_gradient(posterior: Posterior, params: Params) -> Params:
 
 
 def row_likelihoods(
-    posterior: Posterior, params: Params, batch: Batch, lock: PRNGKey
+    posterior: Posterior, params: Params, batch: Batch, augment_key: PRNGKey
 ) -> Float[Array, " b"]:
     """loglik(x, d_i) for each datum of the batch."""
-    return jax.vmap(posterior.loglik, (None, 0))(params, seen(posterior, batch, lock))
+    return jax.vmap(posterior.loglik, (None, 0))(
+        params, augment_batch(posterior, batch, augment_key)
+    )
 
 
-def row_gradients(posterior: Posterior, params: Params, batch: Batch, lock: PRNGKey) -> Params:
+def row_gradients(
+    posterior: Posterior, params: Params, batch: Batch, augment_key: PRNGKey
+) -> Params:
     """grad loglik(x, d_i) for each datum of the batch: leaves [b, ...]."""
-    return jax.vmap(jax.grad(posterior.loglik), (None, 0))(params, seen(posterior, batch, lock))
+    return jax.vmap(jax.grad(posterior.loglik), (None, 0))(
+        params, augment_batch(posterior, batch, augment_key)
+    )
 
 
 def likelihood_gradient(
     posterior: Posterior,
     params: Params,
     batch: Batch,
-    lock: PRNGKey,
+    augment_key: PRNGKey,
     present: Float[Array, " b"] | None = None,
 ) -> Params:
     """sum_i grad loglik(x, d_i) over the batch (those `present`, where given)."""
 
     def total(params, batch, present):
-        rows = row_likelihoods(posterior, params, batch, lock)
+        rows = row_likelihoods(posterior, params, batch, augment_key)
         return jnp.sum(rows if present is None else rows * present.astype(rows.dtype))
 
     count = batch.index.shape[0]
@@ -89,31 +95,6 @@ def cut(count: int, most: int) -> tuple[int, int]:
     even = {parts: -(-count // parts) for parts in (fewest, fewest + 1)}
     parts = min(even, key=lambda parts: parts * even[parts])
     return parts, even[parts]
-
-
-def corrected_gradient(
-    posterior: Posterior,
-    old: Params,
-    anchor: Params,
-    point: Params,
-    batch: Batch,
-    lock: PRNGKey,
-    size: int,
-) -> Params:
-    """An old gradient at an anchor, corrected on a batch: what anchored estimators share.
-
-        g(x) = old + grad logprior(x) + N/n sum_i (grad loglik(x, d_i) - grad loglik(anchor, d_i))
-
-    Two calls beat one stacked call.
-    """
-    scale = size / batch.index.shape[0]
-    return jax.tree.map(
-        lambda old, prior, here, there: old + prior + scale * (here - there),
-        old,
-        prior_gradient(posterior, point),
-        likelihood_gradient(posterior, point, batch, lock),
-        likelihood_gradient(posterior, anchor, batch, lock),
-    )
 
 
 def split_part(number: Any, part: int, batch: Batch) -> tuple[Batch, Float[Array, " part"]]:
@@ -158,28 +139,3 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
             inner = getattr(value, "jaxpr", value)
             if hasattr(inner, "eqns"):
                 yield from _equations(inner)
-
-
-class GradientSum(NamedTuple):
-    """The part of an anchor that has been visited: partial sums add leaf by leaf."""
-
-    gradient: Sum
-    count: Float[Array, ""]
-
-
-def empty_gradient_sum(params: Params) -> GradientSum:
-    return GradientSum(empty_sum(params), jnp.zeros(()))
-
-
-def collect_gradient(
-    posterior: Posterior,
-    partial: GradientSum,
-    params: Params,
-    part: Batch,
-    lock: PRNGKey,
-    present: Float[Array, " b"] | None,
-) -> GradientSum:
-    """One more part of an anchor at `params`."""
-    gradient = likelihood_gradient(posterior, params, part, lock, present)
-    count = part.index.shape[0] if present is None else jnp.sum(present)
-    return GradientSum(add(partial.gradient, gradient), partial.count + count)

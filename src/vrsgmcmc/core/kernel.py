@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from vrsgmcmc.core.arguments import positive, whole
 from vrsgmcmc.core.gradients import cut, part_size, split_part
 from vrsgmcmc.core.rng import as_key, common, fold
+from vrsgmcmc.core.sampler import Sampler
 from vrsgmcmc.core.tree import cast, square_norm
 from vrsgmcmc.core.types import (
-    Anchored,
     Batch,
     Estimator,
     Info,
@@ -36,16 +36,17 @@ class Kernel:
     """What a chain does, bound to a posterior and to the number of its data."""
 
     posterior: Posterior
-    estimator: Estimator
-    integrator: Integrator
+    sampler: Sampler
     size: int
-    batch_size: int | None = None
-    clip: Any = None
+
+    @property
+    def estimator(self) -> Estimator:
+        return self.sampler.estimator
 
     @property
     def period(self) -> int | None:
         """Steps between two refreshes; None: refresh once, before the first step, or as you like."""
-        return self.estimator.refresh_period(self.size, self.batch_size)
+        return self.estimator.refresh_period(self.size, self.sampler.batch_size)
 
     @property
     def anchor_size(self) -> int:
@@ -58,7 +59,7 @@ class Kernel:
         params = jax.tree.map(jnp.asarray, params)
         return State(
             position=params,
-            dynamics=self.integrator.init(key, params),
+            dynamics=self.sampler.integrator.init(key, params),
             memory=self.estimator.init(params, self.size),
             step=jnp.zeros((), jnp.int32),
         )
@@ -76,32 +77,33 @@ class Kernel:
     def accumulate(self, key: PRNGKey, state: State, part: Batch) -> Any:
         """The contribution of some of the anchor's data to a refresh. Contributions add."""
         key = as_key(key)
-        if not isinstance(self.estimator, Anchored):
+        if not self.anchor_size:
             return ()
         parts, rows = cut(part.index.shape[0], part_size(self.posterior, state.position, part))
 
-        def one_part(number, partial):
+        def one_part(number, partial_sum):
             some, fresh = split_part(number, rows, part)
-            return self.collect(key, state, partial, some, fresh)
+            return self.collect(key, state, partial_sum, some, fresh)
 
-        blank = self.estimator.blank(state.memory)
+        empty = self.estimator.empty_sum(state.memory)
         if parts == 1:
-            return self.collect(key, state, blank, part)
-        return jax.lax.fori_loop(0, parts, one_part, blank)
+            return self.collect(key, state, empty, part)
+        return jax.lax.fori_loop(0, parts, one_part, empty)
 
-    def collect(self, key: PRNGKey, state: State, partial: Any, part: Batch, present=None) -> Any:
-        """`partial` with one more part: what `accumulate` and `+` do, in place."""
-        assert isinstance(self.estimator, Anchored)
+    def collect(
+        self, key: PRNGKey, state: State, partial_sum: Any, part: Batch, present=None
+    ) -> Any:
+        """The partial sum with one more part: what `accumulate` and `+` do, in place."""
         return self.estimator.collect(
-            self.posterior, partial, state.memory, state.position, part, common(key), present
+            self.posterior, partial_sum, state.memory, state.position, part, common(key), present
         )
 
-    def renew(self, key: PRNGKey, state: State, partial: Any) -> State:
+    def renew(self, key: PRNGKey, state: State, partial_sum: Any) -> State:
         """Finish a refresh with the sum of all contributions, under the key they were made with."""
         key = as_key(key)
-        if not isinstance(self.estimator, Anchored):
-            return state
-        memory = self.estimator.renew(partial, state.memory, state.position, common(key), self.size)
+        memory = self.estimator.renew(
+            partial_sum, state.memory, state.position, common(key), self.size
+        )
         return state._replace(memory=memory)
 
     def step(
@@ -121,7 +123,7 @@ class Kernel:
             calls.append((estimate, memory))
             return estimate
 
-        position, dynamics = self.integrator.step(
+        position, dynamics = self.sampler.integrator.step(
             fold(key, 0),
             state.position,
             state.dynamics,
@@ -131,20 +133,19 @@ class Kernel:
         )
         if len(calls) != 1:
             raise ValueError(
-                f"{self.integrator.name}: an integrator calls gradient(x) exactly once per step; "
-                f"this one called it {len(calls)} times."
+                f"{self.sampler.integrator.name}: an integrator calls gradient(x) exactly once per "
+                f"step; this one called it {len(calls)} times."
             )
         ((estimate, memory),) = calls
-        if hasattr(self.estimator, "remember"):
-            memory = self.estimator.remember(memory, position)  # type: ignore[attr-defined]
+        memory = self.estimator.update(memory, position)
         return State(position, dynamics, memory, state.step + 1), Info(estimate)
 
     def _clipped(self, gradient: Params) -> Params:
         """At most `clip` long, on the scale of the mean over data."""
-        if self.clip is None:
+        if self.sampler.clip is None:
             return gradient
         length = jnp.sqrt(square_norm(gradient)) / self.size
-        factor = jnp.minimum(1.0, self.clip / jnp.where(length > 0, length, 1.0))
+        factor = jnp.minimum(1.0, self.sampler.clip / jnp.where(length > 0, length, 1.0))
         return jax.tree.map(lambda g: factor * g, gradient)
 
 
@@ -164,11 +165,12 @@ def kernel(
     """
     check_pair(posterior, estimator, integrator)
     size = whole("kernel", "size", size)
-    if batch_size is not None:
-        batch_size = used_batch_size(estimator, size, whole("kernel", "batch_size", batch_size))
+    batch_size = 0 if batch_size is None else whole("kernel", "batch_size", batch_size)
+    batch_size = used_batch_size(estimator, size, batch_size)
     check_sizes("kernel", estimator, size, batch_size)
     clip = clip if clip is None else positive("kernel", "clip", clip)
-    return Kernel(posterior, estimator, integrator, size, batch_size, clip)
+    sampler = Sampler(estimator, integrator, step_size=None, batch_size=batch_size, clip=clip)
+    return Kernel(posterior, sampler, size)
 
 
 def check_pair(posterior: object, estimator: object, integrator: object) -> None:
@@ -184,48 +186,37 @@ def check_pair(posterior: object, estimator: object, integrator: object) -> None
     if not isinstance(estimator, Estimator):
         raise TypeError(
             f"estimator must be a description such as vr.practical() or vr.minibatch(), got "
-            f"{_shown(estimator)}."
+            f"{_call_hint(estimator)}."
         )
     if not isinstance(integrator, Integrator):
         raise TypeError(
             f"integrator must be a description such as vr.sgld() or vr.sghmc(friction), got "
-            f"{_shown(integrator)}."
+            f"{_call_hint(integrator)}."
         )
-    if posterior.augment is not None and estimator.name == "control_variate":
-        raise ValueError(
-            "control_variate() cannot be used with augment: its centre's gradient is summed once, "
-            "over one augmentation of each datum, and would not fit the next. Use practical() or "
-            "svrg(), which keep the augmentation until their next refresh."
-        )
+    estimator.check_posterior(posterior)
 
 
 def used_batch_size(estimator: Estimator, size: int, batch_size: int) -> int:
-    """`full` takes all data, so no batch size, and least of all a default, is too large for it."""
-    return min(batch_size, size) if estimator.name == "full" else batch_size
+    """At most N for an estimator that uses all data anyway: then no default is too large."""
+    return min(batch_size, size) if estimator.uses_all_data else batch_size
 
 
-def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int | None) -> None:
-    """n2 <= N, n2 < n1 <= N."""
-    if batch_size is not None and batch_size > size:
+def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int) -> None:
+    """The batch and the anchor are no larger than the data, and fit each other."""
+    if batch_size > size:
         raise ValueError(
             f"{where}(batch_size={batch_size}): batch_size is larger than the data, which have "
             f"{size} rows."
         )
-    anchor = estimator.refresh_size(size)
-    if anchor > size:
+    if (anchor := estimator.refresh_size(size)) > size:
         raise ValueError(
             f"{estimator.name}(anchor_size={anchor}): anchor_size is larger than the data, which "
             f"have {size} rows. Use svrg() for an anchor that sees all of them."
         )
-    if estimator.name == "practical" and batch_size is not None and batch_size >= anchor:
-        raise ValueError(
-            f"practical(anchor_size={anchor}) with batch_size={batch_size}: the anchor must see more "
-            "data than a step (n1 > n2), otherwise the noise grows. Take a larger anchor_size or a "
-            "smaller batch_size."
-        )
+    estimator.check_sizes(size, batch_size)
 
 
-def _shown(value: object) -> str:
+def _call_hint(value: object) -> str:
     if not callable(value):
         return repr(value)
     needed = [

@@ -32,13 +32,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, UInt32
 
 from vrsgmcmc.core.arguments import one_of
 from vrsgmcmc.core.rng import fold, integers, words
-from vrsgmcmc.core.types import PRNGKey
+from vrsgmcmc.core.tree import take
+from vrsgmcmc.core.types import Batch, Data, PRNGKey
 
 Step = Int[Array, ""] | int
 Indices = Int[Array, " n"]
@@ -61,6 +63,21 @@ def draw(order: str, key: PRNGKey, step: Step, size: int, count: int) -> Indices
             "use a smaller batch or order 'with_replacement'"
         )
     return ORDERS[order](key, step, size, count)
+
+
+def rows(data: Data, index: Indices) -> Batch:
+    """The rows `index` of the data: the one place where rows are taken."""
+    return Batch(index, take(data, index))
+
+
+def all_rows(data: Data) -> Batch:
+    """All data, in their order."""
+    return Batch(jnp.arange(data_size(data)), data)
+
+
+def data_size(data: Data) -> int:
+    """N, the length of the leading axis."""
+    return jax.tree.leaves(data)[0].shape[0]
 
 
 def blocks(size: int, count: int) -> int:

@@ -2,11 +2,11 @@
 
 Everything else in the library is written in these words. An estimator is memory plus a formula for
 the gradient; an integrator is dynamics that calls `gradient(x)` once per step, wherever its scheme
-wants it. Neither knows the other, so any pair composes (see `kernels.py`).
+wants it. Neither knows the other, so any pair composes (see `kernel.py`).
 
 Descriptions of both are frozen dataclasses registered as pytrees: their numbers (temperature,
 friction, centre) are leaves, hence arguments of the compiled program; their structure (sizes,
-periods, words) is static, hence part of the compilation cache's key.
+periods, words) is marked STATIC, hence part of the compilation cache's key.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Posterior:
 
     - `logprior(params)`: a scalar.
     - `loglik(params, datum)`: a scalar, for one datum (a row of the data, without the leading axis).
-    - `augment(key, item)`: makes the datum the model sees from the stored one (random crop, dropout
-      key). The key belongs to the datum and is kept by an anchored estimator until its next refresh.
+    - `augment(key, item)`: makes the datum that the model sees from the stored one (random crop,
+      dropout key). The key belongs to the datum; an anchored estimator keeps it until its next refresh.
     - `check(data)`: raises `ValueError` when the data cannot be meant for this model (labels, ranks).
     """
 
@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """The rest of what a step knows: the gradient estimate that it used."""
+    """What a step computed besides the next state: the gradient estimate that it used."""
 
     gradient: Params
 
@@ -70,25 +70,16 @@ class Info(NamedTuple):
 class Estimator(Protocol):
     """Memory plus a formula: an unbiased estimate of the gradient of the log posterior.
 
-    `point` is where the integrator wants the gradient, `lock` the augmentation key of this step. An
-    estimator may also have `remember(memory, position)`, called after every step.
+    An estimator inherits from this class and states what differs: its name, its cost and its formula.
+    The rest has the defaults of an estimator without memory.
     """
 
     name: ClassVar[str]
-
-    def refresh_size(self, size: int) -> int:
-        """How many data one refresh visits; 0: this estimator has nothing to refresh."""
-        ...
-
-    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
-        """Steps between two refreshes; None: one refresh, before the first step."""
-        ...
+    uses_all_data: ClassVar[bool] = False  # a step visits all data, whatever the batch size
 
     def cost(self, size: int, batch_size: int) -> int:
         """Per-datum gradient evaluations of one step."""
         ...
-
-    def init(self, params: Params, size: int) -> Any: ...
 
     def estimate(
         self,
@@ -96,34 +87,81 @@ class Estimator(Protocol):
         memory: Any,
         point: Params,
         batch: Batch,
-        lock: PRNGKey,
+        augment_key: PRNGKey,
         size: int,
-    ) -> tuple[Params, Any]: ...
+    ) -> tuple[Params, Any]:
+        """The gradient estimate at `point`, and the memory after it."""
+        ...
 
+    def init(self, params: Params, size: int) -> Any:
+        """The memory before the first refresh: NaN where the refresh fills it in."""
+        return ()
 
-@runtime_checkable
-class Anchored(Estimator, Protocol):
-    """An estimator with something to refresh: a sum over `anchor(size)` data, collected in parts.
+    def update(self, memory: Any, position: Params) -> Any:
+        """The memory after a step to `position`."""
+        return memory
 
-    `blank`, then `collect` for each part, then `renew`, at one `position` and under one `lock`.
-    """
+    # A refresh: `empty_sum`, then `collect` for each part of the anchor, then `renew`, all of them at
+    # one position and under one augmentation key.
 
-    def blank(self, memory: Any) -> Any: ...
+    def refresh_size(self, size: int) -> int:
+        """How many data one refresh visits; 0: there is nothing to refresh."""
+        return 0
+
+    def refresh_period(self, size: int, batch_size: int) -> int | None:
+        """Steps between two refreshes; None: one refresh, before the first step. Batch size 0: any."""
+        return None
+
+    def empty_sum(self, memory: Any) -> Any:
+        """The partial sum of a refresh that has visited no datum."""
+        return ()
 
     def collect(
         self,
         posterior: Posterior,
-        partial: Any,
+        partial_sum: Any,
         memory: Any,
         position: Params,
         part: Batch,
-        lock: PRNGKey,
+        augment_key: PRNGKey,
         present: Float[Array, " b"] | None = None,
-    ) -> Any: ...
+    ) -> Any:
+        """The partial sum with one more part of the anchor; `present` masks its rows."""
+        return partial_sum
 
     def renew(
-        self, partial: Any, memory: Any, position: Params, lock: PRNGKey, size: int
-    ) -> Any: ...
+        self, partial_sum: Any, memory: Any, position: Params, augment_key: PRNGKey, size: int
+    ) -> Any:
+        """The memory after a refresh, from the sum over the whole anchor."""
+        return memory
+
+    # What a run asks before it starts.
+
+    def check_posterior(self, posterior: Posterior) -> None:
+        """Raise `ValueError` for a posterior that this estimator cannot be used with."""
+
+    def check_sizes(self, size: int, batch_size: int) -> None:
+        """Raise `ValueError` for sizes that do not fit each other."""
+
+    def check_params(self, params: Params) -> None:
+        """Raise `ValueError` for parameters of other shapes than those this estimator holds."""
+
+    def table_bytes(self, params: Params, size: int) -> int:
+        """Bytes of memory that grow with the data, for one chain."""
+        return 0
+
+    @property
+    def seeks_mode(self) -> bool:
+        """Whether a posterior mode must be found before the first step (`at_mode`)."""
+        return False
+
+    def at_mode(self, mode: Params) -> Estimator:
+        """This estimator centred at a mode."""
+        return self
+
+    def mode(self, memory: Any) -> Params:
+        """The mode that a memory is centred at."""
+        raise TypeError(f"{self.name}() has no mode.")
 
 
 @runtime_checkable
@@ -132,7 +170,9 @@ class Integrator(Protocol):
 
     name: ClassVar[str]
 
-    def init(self, key: PRNGKey, params: Params) -> Any: ...
+    def init(self, key: PRNGKey, params: Params) -> Any:
+        """The first values of the integrator's own variables, such as momenta."""
+        return ()
 
     def step(
         self,
@@ -142,4 +182,6 @@ class Integrator(Protocol):
         gradient: Gradient,
         step_size: Scalar,
         size: int,
-    ) -> tuple[Params, Any]: ...
+    ) -> tuple[Params, Any]:
+        """The next position, and the integrator's variables there."""
+        ...

@@ -12,5 +12,6 @@ from .result import Context as Context
 from .result import Divergence as Divergence
 from .result import Result as Result
 from .sample import sample as sample
-from .setup import is_function as is_function
-from .setup import prepare as prepare
+from .setup import Setup as Setup
+from .setup import set_up as set_up
+from .start import is_function as is_function

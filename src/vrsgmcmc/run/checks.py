@@ -1,12 +1,11 @@
-"""Checks at the door: data, parameters and log-densities, in plain words, before anything is traced.
+"""Check data, parameters, log-densities and states, in plain words, before anything is traced.
 
 JAX lets much bad input through in silence (an index past the end reads the last row, 2**40 becomes
-another int32, a vector-valued loss differentiates its sum somewhere else), so it is looked at here.
+another int32, a vector-valued loss differentiates its sum somewhere else), so it is checked here.
 """
 
 from __future__ import annotations
 
-import weakref
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,11 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.core import (
-    Batch,
     Data,
+    Estimator,
+    Integrator,
     Params,
     Posterior,
     PRNGKey,
+    State,
+    all_finite,
+    all_rows,
+    data_size,
     named_leaves,
     prior_gradient,
     row_gradients,
@@ -28,8 +32,6 @@ from vrsgmcmc.core import (
 
 ROWS_TRIED = 64  # data on which the start is tried; all of them would be a pass that no step needs
 ROWS_AT_ONCE = 2**24  # numbers looked at together in the one pass over the data
-
-_looked_at: dict[int, weakref.ref] = {}
 
 
 def as_data(data: Any) -> tuple[Data, int]:
@@ -48,51 +50,46 @@ def as_data(data: Any) -> tuple[Data, int]:
         if array.ndim == 0:
             raise ValueError(f"data leaf {name} is a scalar; every leaf needs the leading axis N.")
         lengths[name] = array.shape[0]
-        _check_values(name, leaf, array)
+        _check_values(name, array)
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
-        raise ValueError(f"data leaves must have the same number of rows; got {told}.")
+        listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ValueError(f"data leaves must have the same number of rows; got {listed}.")
     size = next(iter(lengths.values()))
     if size == 0:
         raise ValueError("data is empty: every leaf has 0 rows.")
     return jax.tree.map(jnp.asarray, data), size
 
 
-def _check_values(name: str, leaf: Any, array: Any) -> None:
-    """One pass over one array: finite floats, integers that fit. A JAX array, which nobody can
-    change, is looked at once in its life."""
-    known = _looked_at.get(id(leaf))
-    if known is not None and known() is leaf:
-        return
+def _check_values(name: str, array: Any) -> None:
+    """One pass over one array: floats are finite and integers fit, in the dtype that JAX gives them."""
     values = np.asarray(array)
-    if values.dtype.kind in "iu" and values.size:
-        kind = jax.dtypes.canonicalize_dtype(values.dtype)
-        limits = np.iinfo(kind)
-        if values.max() > limits.max or values.min() < limits.min:
+    if not values.size:
+        return
+    dtype = jax.dtypes.canonicalize_dtype(values.dtype)
+    if values.dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if dtype != values.dtype and (values.max() > limits.max or values.min() < limits.min):
             raise ValueError(
-                f"data leaf {name} holds integers that do not fit {kind} "
+                f"data leaf {name} holds integers that do not fit {dtype} "
                 f"(from {values.min()} to {values.max()}). Enable jax_enable_x64, or make them smaller."
             )
-    if jnp.issubdtype(values.dtype, jnp.inexact) and values.size:
-        kind = jax.dtypes.canonicalize_dtype(values.dtype)
-        largest = float(jnp.finfo(kind).max)
+    elif jnp.issubdtype(values.dtype, jnp.inexact):
         step = max(1, ROWS_AT_ONCE * values.shape[0] // values.size)
         count, first = 0, None
         for row in range(0, values.shape[0], step):
-            bad = ~(
-                np.abs(values[row : row + step].astype(np.result_type(kind, np.float64))) <= largest
-            )
+            part = values[row : row + step]
+            if dtype == values.dtype and np.isfinite(part).all():
+                continue
+            largest = float(jnp.finfo(dtype).max)
+            bad = ~(np.abs(part.astype(np.result_type(dtype, np.float64))) <= largest)
             if bad.any():
                 count += int(bad.sum())
                 first = row + int(np.argwhere(bad)[0][0]) if first is None else first
         if count:
             raise ValueError(
-                f"data leaf {name} holds {count} values that are NaN or infinite (in {kind}), the "
+                f"data leaf {name} holds {count} values that are NaN or infinite (in {dtype}), the "
                 f"first in row {first}. Remove or impute those rows."
             )
-    if isinstance(leaf, jax.Array):
-        key = id(leaf)
-        _looked_at[key] = weakref.ref(leaf, lambda _: _looked_at.pop(key, None))
 
 
 def as_params(params: Any, what: str = "init") -> Params:
@@ -134,32 +131,32 @@ def check_model(posterior: Posterior, params: Params, data: Data) -> None:
 @lru_cache(maxsize=512)
 def _check_shapes(posterior: Posterior, structure: Any, leaves: tuple) -> None:
     params, item = jax.tree.unflatten(structure, leaves)
-    seen = item
+    datum = item
     if posterior.augment is not None:
         key = jax.eval_shape(lambda: jax.random.key(0))
         try:
-            seen = jax.eval_shape(posterior.augment, key, item)
+            datum = jax.eval_shape(posterior.augment, key, item)
         except Exception as error:
             raise ValueError(
                 f"augment(key, item) failed for an item of shapes {_shapes(item)}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-    told = f"a datum of shapes {_shapes(seen)} and parameters of shapes {_shapes(params)}"
+    shapes = f"a datum of shapes {_shapes(datum)} and parameters of shapes {_shapes(params)}"
     for name, function, arguments in (
         ("logprior(params)", posterior.logprior, (params,)),
-        ("loglik(params, datum)", posterior.loglik, (params, seen)),
+        ("loglik(params, datum)", posterior.loglik, (params, datum)),
     ):
         try:
             value = jax.eval_shape(function, *arguments)
         except Exception as error:
             raise ValueError(
-                f"{name} failed for {told}: {type(error).__name__}: {error}. loglik gets ONE datum, "
+                f"{name} failed for {shapes}: {type(error).__name__}: {error}. loglik gets ONE datum, "
                 "without the leading axis N."
             ) from error
         values = jax.tree.leaves(value)
         if len(values) != 1 or values[0].shape != ():
             raise ValueError(
-                f"{name} must return one number, got shapes {_shapes(value)} for {told}. "
+                f"{name} must return one number, got shapes {_shapes(value)} for {shapes}. "
                 "It is a log-density: sum over the components (jnp.sum)."
             )
         if not jnp.issubdtype(values[0].dtype, jnp.floating):
@@ -170,24 +167,24 @@ def _shapes(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: tuple(leaf.shape), tree)
 
 
-def check_starts(posterior: Posterior, starts: Params, data: Data, told: bool) -> None:
+def check_starts(posterior: Posterior, starts: Params, data: Data, differ: bool) -> None:
     """The log-densities and their gradients are finite where the chains start, on the first rows.
 
-    `told`: the chains start at different places, so a message tells which one it is about.
+    `differ`: the chains start at different places, so a message names the chain that it is about.
     """
-    rows = min(ROWS_TRIED, jax.tree.leaves(data)[0].shape[0])
+    rows = min(ROWS_TRIED, data_size(data))
     items = jax.tree.map(lambda leaf: leaf[:rows], data)
-    if not told:
+    if not differ:
         starts = jax.tree.map(lambda leaf: leaf[:1], starts)
-    found = jax.tree.map(np.asarray, _try(posterior, starts, items, jax.random.key(0)))
-    fine = np.isfinite(found[0]) & np.isfinite(found[1]).all(1)
-    fine &= ~np.any([flags for flags in found[2] + found[3]], axis=0)
+    values = jax.tree.map(np.asarray, _try(posterior, starts, items, jax.random.key(0)))
+    fine = np.isfinite(values[0]) & np.isfinite(values[1]).all(1)
+    fine &= ~np.any([flags for flags in values[2] + values[3]], axis=0)
     if fine.all():
         return
     chain = int(np.argmin(fine))
     params = jax.tree.map(lambda leaf: leaf[chain], starts)
-    prior, likelihoods, prior_bad, rows_bad = jax.tree.map(lambda leaf: leaf[chain], found)
-    where = f"at the start of chain {chain}" if told else "at init"
+    prior, likelihoods, prior_bad, rows_bad = jax.tree.map(lambda leaf: leaf[chain], values)
+    where = f"at the start of chain {chain}" if differ else "at init"
     if not np.isfinite(prior):
         raise ValueError(
             f"logprior is {prior} {where}. Start inside the prior's support"
@@ -208,9 +205,9 @@ def check_starts(posterior: Posterior, starts: Params, data: Data, told: bool) -
 
 
 @partial(jax.jit, static_argnames="posterior")
-def _try(posterior: Posterior, starts: Params, items: Data, lock: PRNGKey):
+def _try(posterior: Posterior, starts: Params, items: Data, augment_key: PRNGKey):
     """Log prior, log-likelihoods, and which leaves of their gradients are bad, for each chain."""
-    batch = Batch(jnp.arange(jax.tree.leaves(items)[0].shape[0]), items)
+    batch = all_rows(items)
 
     def bad(gradient):
         return [~jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
@@ -218,9 +215,9 @@ def _try(posterior: Posterior, starts: Params, items: Data, lock: PRNGKey):
     def one(params):
         return (
             posterior.logprior(params),
-            row_likelihoods(posterior, params, batch, lock),
+            row_likelihoods(posterior, params, batch, augment_key),
             bad(prior_gradient(posterior, params)),
-            bad(row_gradients(posterior, params, batch, lock)),
+            bad(row_gradients(posterior, params, batch, augment_key)),
         )
 
     return jax.lax.map(one, starts)
@@ -229,3 +226,48 @@ def _try(posterior: Posterior, starts: Params, items: Data, lock: PRNGKey):
 def _suspect(bad: list, params: Params) -> str:
     names = [name for (name, _), flag in zip(named_leaves(params), bad, strict=True) if flag]
     return f" (its gradient is not finite in leaf {', '.join(names)})" if names else ""
+
+
+def check_chains(state: State, num_chains: int) -> None:
+    count = state.step.shape[0] if jnp.ndim(state.step) else None
+    if count != num_chains:
+        raise ValueError(
+            f"init is a state of {count or 'one chain, without a chain axis,'} chains, but "
+            f"num_chains={num_chains}. They must agree."
+        )
+
+
+def check_continuation(
+    state: State, estimator: Estimator, integrator: Integrator, size: int
+) -> None:
+    """A state is continued by the estimator and the integrator, and on the data, that made it."""
+    one = jax.tree.map(lambda leaf: leaf[0], state)
+    memory = jax.eval_shape(lambda: estimator.init(one.position, size))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    dynamics = jax.eval_shape(integrator.init, key, one.position)
+    for owner, kind, part, expected in (
+        (estimator, "estimator", one.memory, memory),
+        (integrator, "integrator", one.dynamics, dynamics),
+    ):
+        name = "memory" if kind == "estimator" else "dynamics"
+        if jax.tree.structure(expected) != jax.tree.structure(part):
+            raise ValueError(
+                f"init is a state that {owner.name}() cannot continue: its {name} is of another "
+                f"{kind}. Start from its position instead, or run the same {kind}."
+            )
+        shapes = [jax.tree.map(jnp.shape, tree) for tree in (part, expected)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"init is a state that {owner.name}() cannot continue: its {name} has shapes "
+                f"{shapes[0]}, but these data and parameters need {shapes[1]}."
+            )
+
+
+def check_refreshed(state: State, estimator: Estimator) -> None:
+    """A state that has made no step was refreshed: its estimator refreshes once, and not again."""
+    if int(state.step.max()) == 0 and not all_finite(state.memory):
+        raise ValueError(
+            f"init is a state that {estimator.name}() cannot continue: it was never refreshed, and its "
+            "memory holds NaN. Call kernel.refresh(key, state, Batch(arange(N), data)) for each chain "
+            "first, or start from its position instead."
+        )

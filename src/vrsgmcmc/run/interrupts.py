@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import jax
 
 SECONDS_TO_FINISH = 5.0  # that the chunk in hand has after a signal
-SECONDS_BETWEEN_LOOKS = 0.1
+POLL_SECONDS = 0.1
 
 
 class Interruption:
@@ -28,10 +28,10 @@ class Interruption:
     def note(self, number: int) -> None:
         self.number, self.since = number, time.monotonic()
 
-    def leave(self, told: str) -> NoReturn:
+    def leave(self, message: str) -> NoReturn:
         """End as the signal asks: like Ctrl-C, or with the code of a process that it ended."""
         if self.number is None or self.number == signal.SIGINT:
-            raise KeyboardInterrupt(told)
+            raise KeyboardInterrupt(message)
         raise SystemExit(128 + self.number)
 
     def wait(self, values: Any) -> None:
@@ -45,12 +45,12 @@ class Interruption:
             try:
                 jax.block_until_ready(values)
             except Exception:
-                pass  # who uses the values next meets it
+                pass  # raised again where the values are used
             finally:
                 done.set()
 
         threading.Thread(target=block, daemon=True).start()
-        while not done.wait(SECONDS_BETWEEN_LOOKS):
+        while not done.wait(POLL_SECONDS):
             if self.number is not None and time.monotonic() - self.since > SECONDS_TO_FINISH:
                 self.leave(
                     f"the chunk in hand took over {SECONDS_TO_FINISH:g} s; the last commit stands"

@@ -1,6 +1,6 @@
-"""The loop of a run: start the chains, run chunk after chunk, and gather what comes out.
+"""The loop of a run: start the chains, advance them chunk by chunk, commit, and make the result.
 
-Between chunks the host draws progress, looks for non-finite chains, and notices Ctrl-C; inside them
+Between chunks the host draws progress, looks for non-finite chains, and notices signals; inside them
 nothing calls back. See `core/compiled.py` for what a chunk is.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.core import (
-    Anchored,
     Batch,
     Carry,
     Data,
@@ -27,224 +25,218 @@ from vrsgmcmc.core import (
     State,
     compiled,
     row_likelihoods,
-    run,
 )
-from vrsgmcmc.run.gather import Done, evaluations, gather
+from vrsgmcmc.run.divergence import locate
 from vrsgmcmc.run.interrupts import Interruption, interruptible
-from vrsgmcmc.run.line import Line
 from vrsgmcmc.run.progress import Progress
-from vrsgmcmc.run.result import Divergence, Result
-from vrsgmcmc.run.setup import Job, chain_roots, start
-from vrsgmcmc.run.storage import Held, Kept, Resumed
-from vrsgmcmc.run.timeline import Pace
+from vrsgmcmc.run.result import Divergence, Result, Totals, make_result
+from vrsgmcmc.run.setup import Setup
+from vrsgmcmc.run.start import chain_roots, refresh_initially, start
+from vrsgmcmc.run.storage import Checkpoint, DirectoryStorage, MemoryStorage
+from vrsgmcmc.run.timeline import Clock, Pace, Timeline
 
-FIRST_CHUNK = 64  # units; the next ones are sized by the clock
-ROWS_SHOWN = 256  # data for the mean log-likelihood in the progress table
+PROGRESS_ROWS = 256  # data for the mean log-likelihood in the progress table
 
 logger = logging.getLogger("vrsgmcmc")
 
 
-class Run:
-    """The host's side of a run: groups of chains, taken chunk by chunk through the same steps.
+class Loop:
+    """Groups of chains, advanced chunk by chunk through the same steps.
 
-    A group is all chains at once, or one chain where they run one after another.
+    A group is all chains at once, or one chain where they run one after another. `pace` sizes the
+    chunks by the seconds of `clock`.
     """
 
-    def __init__(self, job: Job, kept: Held | Kept, progress: bool | None):
-        self.job, self.kept = job, kept
-        label = f"{job.setting.estimator.name} + {job.setting.integrator.name}"
-        self.progress = Progress(progress, label, job.num_steps, job.num_chains)
-        every_chain = range(job.num_chains)
-        self.members = [list(every_chain)] if job.batched else [[c] for c in every_chain]
-        roots = chain_roots(job.key, job.num_chains)
-        self.all_roots = roots
-        self.roots = [self.pick(roots, g) for g in range(len(self.members))]
-        self.line = Line(job.program.cycle, job.program.parts)
-        self.unit = self.line.unit(job.first)  # the next one
+    def __init__(
+        self,
+        setup: Setup,
+        storage: MemoryStorage | DirectoryStorage,
+        progress: bool | None,
+        pace: Pace,
+        clock: Clock = time.monotonic,
+    ):
+        self.setup, self.storage, self.pace, self.clock = setup, storage, pace, clock
+        label = f"{setup.sampler.estimator.name} + {setup.sampler.integrator.name}"
+        self.progress = Progress(progress, label, setup.num_steps, setup.num_chains)
+        every_chain = range(setup.num_chains)
+        self.groups = [list(every_chain)] if setup.batched else [[c] for c in every_chain]
+        self.all_roots = chain_roots(setup.key, setup.num_chains)
+        self.roots = [self.pick(self.all_roots, g) for g in range(len(self.groups))]
+        self.timeline = Timeline(setup.program.cycle, setup.program.parts)
+        self.unit = self.timeline.unit(setup.first)  # the next one
+        self.end = self.timeline.unit(setup.first + setup.num_steps)
         self.steps = 0  # made so far
         self.visits = 0  # data that refreshes have visited so far, per chain
-        self.before = 0.0  # seconds, in earlier processes
+        self.earlier_seconds = 0.0  # in earlier processes
         self.divergences: dict[int, Divergence] = {}
-        self.frozen: dict[int, Carry] = {}
+        self.frozen: dict[int, Carry] = {}  # what a chain carried before it became non-finite
 
     def pick(self, stacked: Any, group: int) -> Any:
         """What belongs to one group, out of leaves [chain, ...]."""
-        return stacked if self.job.batched else jax.tree.map(lambda leaf: leaf[group], stacked)
+        return stacked if self.setup.batched else jax.tree.map(lambda leaf: leaf[group], stacked)
 
-    def call(self, function: Callable, chains: tuple, common: tuple = ()) -> Any:
-        job = self.job
-        return run(function, job.program, job.batched, job.setting, chains, common)
-
-    def go(self) -> Result:
-        self.began = time.monotonic()
-        with self.progress, interruptible(*self.kept.signals) as interrupted:
-            if self.kept.resumed is None:
-                self.start(interrupted)
-                self.kept.commit(self)
+    def run(self) -> Result:
+        self.began = self.clock()
+        with self.progress, interruptible(*self.storage.signals) as interruption:
+            if (checkpoint := self.storage.last_checkpoint()) is None:
+                self.start(interruption)
+                self.commit()
             else:
-                self.resume(self.kept.resumed)
-            self.run_chunks(interrupted)
-            self.kept.commit(self)
+                self.restore(checkpoint)
+            while not self.over and not interruption():
+                self.run_chunk(interruption)
+            self.commit()
         state, averages = self.finish()
-        return gather(
-            self.job,
-            self.done(),
+        return make_result(
+            self.setup,
+            self.totals(),
             state,
             averages,
-            self.kept.draws(self.steps),
-            interrupted=interrupted(),
-            signal=interrupted.number,
-            run_dir=self.kept.path,
+            self.storage.draws_loader(self.steps),
+            signal=interruption.number,
+            run_dir=self.storage.path,
         )
 
-    def start(self, interrupted: Interruption) -> None:
-        def look() -> None:
-            if interrupted():
-                interrupted.leave("interrupted before the first step")
+    def start(self, interruption: Interruption) -> None:
+        def check_signal() -> None:
+            if interruption():
+                interruption.leave("interrupted before the first step")
 
-        self.job, state = start(self.job, self.all_roots, look)
-        job, states = self.job, [self.pick(state, g) for g in range(len(self.members))]
-        if job.fresh and not job.program.parts and isinstance(job.setting.estimator, Anchored):
-            states = self.refresh_once(states, look)
-        self.carries = [self.call(compiled.begin, (state,)) for state in states]
+        self.setup, state = start(self.setup, self.all_roots, check_signal)
+        setup = self.setup
+        states = [self.pick(state, g) for g in range(len(self.groups))]
+        estimator, size = setup.sampler.estimator, setup.program.size
+        if setup.fresh and not setup.program.parts and estimator.refresh_size(size):
+            states = [
+                refresh_initially(setup, roots, state, check_signal, self.clock)
+                for roots, state in zip(self.roots, states, strict=True)
+            ]
+            self.visits = size
+        self.carries = [
+            compiled.begin(setup.program, setup.setting, state, batched=setup.batched)
+            for state in states
+        ]
 
-    def resume(self, found: Resumed) -> None:
-        """Stand where the last commit stands."""
-        job, done = found.job, found.done
-        self.job, self.unit = job, found.unit
-        self.carries = [self.pick(found.carry, g) for g in range(len(self.members))]
-        self.steps, self.visits, self.before = done.steps, done.visits, done.seconds
-        self.divergences = {one.chain: one for one in done.divergences}
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Restore the state of the last commit."""
+        self.setup, totals, self.unit, carry = checkpoint[:4]
+        self.carries = [self.pick(carry, g) for g in range(len(self.groups))]
+        self.steps, self.visits = totals.steps, totals.visits
+        self.earlier_seconds = totals.seconds
+        self.divergences = {divergence.chain: divergence for divergence in totals.divergences}
         for c in self.divergences:
-            self.frozen[c] = jax.tree.map(lambda leaf, c=c: leaf[c], found.carry)
-        self.progress.began -= self.before
-
-    def refresh_once(self, states: list[State], look: Callable[[], None]) -> list[State]:
-        """The refresh of an estimator that has just one, before the first step."""
-        program, renewed = self.job.program, []
-        parts = -(-program.size // program.part)
-        for roots, state in zip(self.roots, states, strict=True):
-            partial_sum, done, pace = self.call(compiled.blank, (state,)), 0, Pace(1)
-            while done < parts:
-                clock, stop = time.monotonic(), min(done + pace.length, parts)
-                call = (roots, state, partial_sum), (np.int32(done), np.int32(stop))
-                partial_sum = jax.block_until_ready(self.call(compiled.collect_once, *call))
-                pace.took(stop - done, time.monotonic() - clock)
-                done = stop
-                look()
-            renewed.append(self.call(compiled.renew_once, (roots, state, partial_sum)))
-        self.visits = program.size
-        return renewed
-
-    def run_chunks(self, interrupted: Interruption) -> None:
-        job, line, pace = self.job, self.line, Pace(FIRST_CHUNK)
-        while not self.over and not interrupted():
-            clock, longest = time.monotonic(), min(pace.length, job.longest_chunk)
-            stop = min(self.unit + longest, line.unit(job.first + job.num_steps))
-            self.one_chunk(stop, interrupted)
-            self.visits += job.visited(line.parts_between(self.unit, stop))
-            pace.took(stop - self.unit, time.monotonic() - clock)
-            self.unit = stop
-            if self.progress.due:
-                self.show()
-            if self.kept.due and not self.over:
-                self.kept.commit(self)
+            self.frozen[c] = jax.tree.map(lambda leaf, c=c: leaf[c], carry)
+        self.progress.began -= self.earlier_seconds
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to do."""
-        job = self.job
-        end = self.line.unit(job.first + job.num_steps)
-        return self.unit >= end or len(self.divergences) == job.num_chains
+        """Whether nothing is left to do."""
+        return self.unit >= self.end or len(self.divergences) == self.setup.num_chains
 
-    def one_chunk(self, stop: int, interrupted: Interruption) -> None:
-        """Units from the next one to before `stop`, of every chain."""
-        job, line = self.job, self.line
-        before, after = line.steps_before(self.unit), line.steps_before(stop)
-        first_draw, next_draw = job.draws_before(before), job.draws_before(after)
-        (first, start), (last, end) = line.place(self.unit), line.place(stop - 1)
+    def run_chunk(self, interruption: Interruption) -> None:
+        began = self.clock()
+        longest = min(self.pace.length, self.setup.longest_chunk)
+        stop = min(self.unit + longest, self.end)
+        self.advance(stop, interruption)
+        self.visits += self.setup.visits(self.timeline.parts_between(self.unit, stop))
+        self.pace.took(stop - self.unit, self.clock() - began)
+        self.unit = stop
+        if self.progress.due:
+            self.report_progress()
+        if self.storage.due and not self.over:
+            self.commit()
+
+    def advance(self, stop: int, interruption: Interruption) -> None:
+        """Advance every chain from the next unit to before `stop`."""
+        setup, timeline = self.setup, self.timeline
+        before, after = timeline.steps_before(self.unit), timeline.steps_before(stop)
+        first_draw, next_draw = setup.draws_before(before), setup.draws_before(after)
+        (first, start), (last, end) = timeline.place(self.unit), timeline.place(stop - 1)
         span = Span(*np.array([first, start, last, end + 1, before, first_draw], np.int32))
-        common = (span, job.schedule_between(before, after))
-        rows = self.kept.room(first_draw, next_draw)
-        for g, members in enumerate(self.members):
-            arguments = (self.roots[g], self.pick(job.step_sizes, g), self.carries[g])
-            carry, draws, finite, _ = self.call(compiled.advance, arguments, common)
-            self.kept.wait(interrupted, finite)
+        schedule = setup.schedule_between(before, after)
+        rows = self.storage.room(first_draw, next_draw)
+        for g, chains in enumerate(self.groups):
+            step_size = self.pick(setup.step_sizes, g)
+            arguments = (self.roots[g], step_size, self.carries[g], span, schedule)
+            carry, draws, finite, _ = compiled.advance(
+                setup.program, setup.setting, *arguments, batched=setup.batched
+            )
+            self.storage.wait(interruption, finite)
             for row in np.flatnonzero(~np.atleast_1d(np.asarray(finite))):
-                if members[row] not in self.divergences:
-                    self.locate(members[row], g, common)
+                if chains[row] not in self.divergences:
+                    self.freeze(chains[row], g, span, schedule)
             if next_draw > first_draw:
-                self.copy(draws, rows, members, first_draw)
+                self.copy_draws(draws, rows, chains, first_draw)
             self.carries[g] = carry
-        self.kept.put(rows)
-        self.steps = after - job.first
+        self.storage.append(rows)
+        self.steps = after - setup.first
 
-    def copy(self, draws: Any, rows: Any, members: list[int], first_draw: int) -> None:
-        """A group's draws to their place; NaN where a chain was no longer finite."""
-        job = self.job
+    def copy_draws(self, draws: Any, rows: Any, chains: list[int], first_draw: int) -> None:
+        """Copy a group's draws to their place; NaN where a chain was no longer finite."""
+        setup = self.setup
 
         def copy(target: np.ndarray, source: Any) -> None:
-            source = np.asarray(source) if job.batched else np.asarray(source)[None]
-            target[members] = source[:, : target.shape[1]]
-            steps = job.draw_steps(first_draw, first_draw + target.shape[1])
-            for c in self.divergences.keys() & set(members):
+            source = np.asarray(source) if setup.batched else np.asarray(source)[None]
+            target[chains] = source[:, : target.shape[1]]
+            steps = setup.draw_steps(first_draw, first_draw + target.shape[1])
+            for c in self.divergences.keys() & set(chains):
                 target[c, steps > self.divergences[c].step] = np.nan
 
         jax.tree.map(copy, rows, draws)
 
-    def locate(self, c: int, group: int, common: tuple[Span, np.ndarray]) -> None:
-        """Run the chunk again, this chain alone and step by step, to see where it left."""
-        job, roots, carry = self.job, self.roots[group], self.carries[group]
-        if job.batched:
+    def freeze(self, c: int, group: int, span: Span, schedule: np.ndarray) -> None:
+        """Freeze a chain that became non-finite, at the step before that."""
+        roots, carry = self.roots[group], self.carries[group]
+        if self.setup.batched:
             roots, carry = jax.tree.map(lambda leaf: leaf[c], (roots, carry))
-        arguments = (roots, job.step_sizes[c], carry)
-        carry, _, _, trouble = run(
-            compiled.advance, job.program, False, job.setting, arguments, common, careful=True
-        )
-        step, growth = int(trouble.step), float(trouble.growth)
-        span, schedule = common
-        h = float(job.step_sizes[c] * schedule[min(step - span.first_step, schedule.size - 1)])
-        # an unstable mode of curvature k grows by |1 - h k| a step, and 1/k is a stable step size
-        shrink = 1 / (1 + growth) if np.isfinite(growth) and growth > 0 else 0.1
-        leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(carry.state.position)]
-        values = np.concatenate(leaves).astype(np.float64)
-        largest = max(np.max(np.abs(values)), np.finfo(float).tiny)
-        norm = float(largest * np.linalg.norm(values / largest))  # squares could overflow
-        found = Divergence(c, step, norm, h, h * float(np.clip(shrink, 1e-3, 0.5)))
-        self.divergences[c], self.frozen[c] = found, carry
-        logger.warning("%s", found)
+        divergence, self.frozen[c] = locate(self.setup, c, roots, carry, span, schedule)
+        self.divergences[c] = divergence
+        logger.warning("%s", divergence)
 
-    def show(self) -> None:
-        job = self.job
+    def report_progress(self) -> None:
+        setup, size = self.setup, self.setup.program.size
         position = self.carries[0].state.position
-        if job.batched:
+        if setup.batched:
             position = jax.tree.map(lambda leaf: leaf[0], position)
-        rows = min(ROWS_SHOWN, job.program.size)
-        value = mean_likelihood(job.program.posterior, rows, position, job.setting.data)
-        cost = evaluations(job, self.done(), chains=1) / job.program.size
-        self.progress.update(self.steps, cost, float(value))
+        rows = min(PROGRESS_ROWS, size)
+        value = mean_likelihood(setup.program.posterior, rows, position, setup.setting.data)
+        passes = setup.evaluations(self.steps, self.visits) / size
+        self.progress.update(self.steps, passes, float(value))
 
-    def done(self) -> Done:
-        """How far the run is."""
-        return Done(
+    def totals(self) -> Totals:
+        return Totals(
             self.steps,
             self.visits,
-            self.job.searched,
-            self.before + time.monotonic() - self.began,
+            self.setup.search_cost,
+            self.earlier_seconds + self.clock() - self.began,
             tuple(self.divergences[c] for c in sorted(self.divergences)),
         )
 
-    def carried(self) -> Carry:
-        """What all chains carry: leaves [chain, ...]. A chain that left the numbers is frozen."""
-        carry = self.carries[0] if self.job.batched else stack(self.carries)
+    def commit(self) -> None:
+        """Store all that a later process needs to go on from here."""
+        if self.storage.resumable:
+            _, averages = self.finish()
+            self.storage.commit(
+                Checkpoint(
+                    self.setup, self.totals(), self.unit, self.all_carries(), averages, self.over
+                )
+            )
+
+    def all_carries(self) -> Carry:
+        """What all chains carry: leaves [chain, ...]. A chain that became non-finite is frozen."""
+        carry = self.carries[0] if self.setup.batched else stack(self.carries)
         for c, frozen in self.frozen.items():
             carry = jax.tree.map(lambda all_, one, c=c: all_.at[c].set(one), carry, frozen)
         return carry
 
     def finish(self) -> tuple[State, tuple]:
         """The states and the averages of all chains."""
-        finished = [self.call(compiled.finish, (carry,)) for carry in self.carries]
-        state, averages = finished[0] if self.job.batched else stack(finished)
+        setup = self.setup
+        ends = [
+            compiled.finish(setup.program, setup.setting, carry, batched=setup.batched)
+            for carry in self.carries
+        ]
+        state, averages = ends[0] if setup.batched else stack(ends)
         averages = jax.tree.map(np.array, averages)
         for c, frozen in self.frozen.items():
             state = jax.tree.map(lambda all_, one, c=c: all_.at[c].set(one), state, frozen.state)

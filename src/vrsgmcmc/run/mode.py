@@ -18,7 +18,9 @@ from vrsgmcmc.core import (
     Params,
     Posterior,
     add,
+    all_rows,
     cut,
+    data_size,
     empty_sum,
     likelihood_gradient,
     part_size,
@@ -32,18 +34,21 @@ CLOSE = 1e-3  # nats: nearer to the top than this is near enough
 
 
 def find_mode(
-    posterior: Posterior, data: Data, params: Params, look: Callable[[], None] = lambda: None
+    posterior: Posterior,
+    data: Data,
+    params: Params,
+    check_signal: Callable[[], None] = lambda: None,
 ) -> tuple[Params, int]:
     """A mode of the posterior near `params`, and the per-datum gradient evaluations it took.
 
-    `look` is called after each iteration, and may end the search by raising.
+    `check_signal` is called after each iteration, and may end the search by raising.
     """
-    size = jax.tree.leaves(data)[0].shape[0]
+    size = data_size(data)
     state, values, evaluations = None, [], 0
     for _ in range(MOST_ITERATIONS):
         params, state, value, passes = _climb(posterior, data, params, state)
         values.append(float(value))
-        look()
+        check_signal()
         evaluations += size * int(passes)
         rounding = 4 * np.finfo(np.float32).eps * abs(values[-1])
         if len(values) > 2 and abs(values[-3] - values[-1]) < max(CLOSE, rounding):
@@ -59,7 +64,7 @@ def find_mode(
 @partial(jax.jit, static_argnames="posterior")
 def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
     """One iteration: a direction, and a line search along it."""
-    batch = Batch(jnp.arange(jax.tree.leaves(data)[0].shape[0]), data)
+    batch = all_rows(data)
 
     def height(params) -> Array:
         return jnp.negative(log_posterior(posterior, params, batch))
@@ -77,13 +82,13 @@ def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Any:
     """log p(x | D), summed in parts like its gradient."""
-    lock = jax.random.key(0)
+    augment_key = jax.random.key(0)
     count = batch.index.shape[0]
     parts, part = cut(count, part_size(posterior, params, batch))
 
     def one_part(number, accumulated):
         rows, fresh = split_part(number, part, batch)
-        terms = row_likelihoods(posterior, params, rows, lock)
+        terms = row_likelihoods(posterior, params, rows, augment_key)
         return add(accumulated, jnp.sum(terms * fresh.astype(terms.dtype)))
 
     start = empty_sum(posterior.logprior(params))
@@ -95,8 +100,8 @@ def _forward(posterior, params, batch):
     return log_posterior(posterior, params, batch), (params, batch)
 
 
-def _backward(posterior, kept, height):
-    params, batch = kept
+def _backward(posterior, residuals, height):
+    params, batch = residuals
     likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
     gradient = jax.tree.map(
         lambda a, b: height * (a + b), prior_gradient(posterior, params), likelihood

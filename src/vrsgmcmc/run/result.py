@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
+    from vrsgmcmc.run.setup import Setup
+
 
 class Divergence(NamedTuple):
-    """A chain that left the finite numbers: where, how far out, and what to try."""
+    """A chain that became non-finite: where, how far out, and what to try."""
 
     chain: int
     step: int
@@ -45,18 +48,25 @@ class Context(NamedTuple):
     sampler: Sampler  # with the step size of the last step
 
 
-class Later:
-    """A value of a result that is read when it is first asked for: draws that are on disk."""
+class Totals(NamedTuple):
+    """How far a run is, and what it has cost."""
 
-    def __init__(self, compute: Callable[[], Any]):
-        self.compute = compute
+    steps: int
+    visits: int  # data that refreshes have visited, per chain
+    search_cost: int  # evaluations that the search for a mode took
+    seconds: float
+    divergences: tuple[Divergence, ...]
+
+    def evaluations(self, setup: Setup) -> int:
+        """Per-datum gradient evaluations of all chains."""
+        return setup.num_chains * setup.evaluations(self.steps, self.visits) + self.search_cost
 
 
 @dataclass(frozen=True)
 class Result:
     """Draws and averages of a run, and what they cost."""
 
-    draws: PyTree = field(repr=False)
+    load_draws: Callable[[], PyTree] = field(repr=False)
     averages: dict[str, PyTree]
     evaluations: int
     data_passes: float
@@ -72,12 +82,10 @@ class Result:
     signal: int | None = None  # the number of the signal that ended the run
     run_dir: Path | None = None
 
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        if isinstance(value, Later):
-            value = value.compute()
-            object.__setattr__(self, name, value)
-        return value
+    @cached_property
+    def draws(self) -> PyTree:
+        """Leaves [chain, draw, ...]; read from disk when they are first asked for. None: not stored."""
+        return self.load_draws()
 
     def summary(self, **options: Any) -> pandas.DataFrame:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
@@ -135,3 +143,40 @@ class Result:
             "python": platform.python_version(),
             "device": jax.devices()[0].platform,
         }
+
+
+def make_result(
+    setup: Setup,
+    totals: Totals,
+    state: State,
+    averages: tuple,
+    load_draws: Callable[[], PyTree],
+    signal: int | None = None,
+    run_dir: Path | None = None,
+) -> Result:
+    """The result of a run, made here or in an earlier process."""
+    diverged = np.zeros(setup.num_chains, bool)
+    diverged[[divergence.chain for divergence in totals.divergences]] = True
+    evaluations = totals.evaluations(setup)
+    last_step_size = float(np.mean(setup.step_sizes) * setup.schedule[-1])
+    return Result(
+        load_draws=load_draws,
+        averages=dict(zip(setup.names, averages, strict=True)),
+        evaluations=evaluations,
+        data_passes=evaluations / (setup.program.size * setup.num_chains),
+        seconds=totals.seconds,
+        state=state,
+        diverged=diverged,
+        divergences=totals.divergences,
+        num_steps=totals.steps,
+        interrupted=signal is not None,
+        settings=setup.settings,
+        draw_steps=setup.draw_steps(0, setup.draws_before(setup.first + totals.steps)),
+        context=Context(
+            setup.program.posterior,
+            setup.setting.data,
+            replace(setup.sampler, step_size=last_step_size),
+        ),
+        signal=signal,
+        run_dir=run_dir,
+    )

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from vrsgmcmc.core import (
-    Estimator,
-    Integrator,
-    Observable,
-    Posterior,
-)
+from vrsgmcmc.core import Estimator, Integrator, Observable, Posterior, Sampler
 from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
-from vrsgmcmc.run.loop import Run
+from vrsgmcmc.run.loop import Loop
 from vrsgmcmc.run.result import Result
-from vrsgmcmc.run.setup import prepare
-from vrsgmcmc.run.storage import Directory, Held
+from vrsgmcmc.run.setup import Setup, set_up
+from vrsgmcmc.run.storage import MemoryStorage, RunDirectory
+from vrsgmcmc.run.timeline import Pace
 
 PRACTICAL, SGLD = practical(), sgld()
 
@@ -70,36 +66,39 @@ def sample(
     Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is
     finished.
 
-    Arguments are looked at before anything is compiled, and log-densities with their gradients where
-    the chains start, but on the first 64 rows only: a later row that is not finite is found when a
-    chain has drawn it, and left the numbers.
+    Arguments are checked before anything is compiled, and log-densities with their gradients where
+    the chains start, but on the first 64 rows only: a later row that is not finite shows when a chain
+    has drawn it and becomes non-finite.
     """
-    job = prepare(
-        key=key,
-        posterior=posterior,
-        data=data,
-        init=init,
-        estimator=estimator,
-        integrator=integrator,
-        step_size=step_size,
-        batch_size=batch_size,
+    sampler = Sampler(estimator, integrator, step_size, batch_size, order, anchor_order, clip)
+    setup = set_up(
+        key,
+        posterior,
+        data,
+        init,
+        sampler,
         num_steps=num_steps,
         num_chains=num_chains,
         burn_in=burn_in,
         thin=thin,
-        order=order,
-        anchor_order=anchor_order,
         observables=observables,
         weights=weights,
-        clip=clip,
         chain_method=chain_method,
         keep=keep,
-        held=run_dir is None,
+        draws_in_memory=run_dir is None,
     )
+    return run_chains(setup, run_dir, progress)
+
+
+def run_chains(
+    setup: Setup, run_dir: Any = None, progress: bool | None = None, pace: Pace | None = None
+) -> Result:
+    """Run, resume or load what was set up; `pace` sizes its chunks."""
+    pace = pace or Pace()
     if run_dir is None:
-        return Run(job, Held(job), progress).go()
-    directory = Directory(run_dir, job)
-    if (done := directory.finished()) is not None:
-        return done
-    with directory.write() as kept:
-        return kept.loaded() if kept.finished else Run(job, kept, progress).go()
+        return Loop(setup, MemoryStorage(setup), progress, pace).run()
+    directory = RunDirectory(run_dir, setup)
+    if (result := directory.finished_result()) is not None:
+        return result
+    with directory.write() as storage:
+        return storage.finished_result() or Loop(setup, storage, progress, pace).run()

@@ -51,18 +51,18 @@ def resolve(
     return np.broadcast_to(values, (num_chains,)), np.ones(1)
 
 
-def in_kind(values: Float[np.ndarray, " n"], kind: Any) -> Shaped[np.ndarray, " n"]:
+def in_dtype(values: Float[np.ndarray, " n"], dtype: Any) -> Shaped[np.ndarray, " n"]:
     """Step sizes in the dtype of the parameters, where a positive one may not become 0 in silence."""
-    there = values.astype(kind)
-    lost = (values > 0) & (there == 0)
+    rounded = values.astype(dtype)
+    lost = (values > 0) & (rounded == 0)
     if lost.any():
-        limits, wider = jnp.finfo(kind), "float64" if np.dtype(kind).itemsize > 2 else "float32"
+        limits, wider = jnp.finfo(dtype), "float64" if np.dtype(dtype).itemsize > 2 else "float32"
         raise ValueError(
             f"step_size: {values[lost][0]:.3g} is 0 in {limits.dtype}, the dtype of the parameters, "
             f"whose smallest positive number is {float(limits.smallest_subnormal):.2g}. Use {wider} "
             "parameters, or larger steps; a schedule may also be exactly 0 there."
         )
-    return there
+    return rounded
 
 
 def _evaluate(schedule: Callable, first: int, num_steps: int) -> np.ndarray:

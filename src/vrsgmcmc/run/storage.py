@@ -1,212 +1,220 @@
-"""Where a run is kept while it goes: in memory, or in a run directory (`store`)."""
+"""Where a run is stored while it goes: in memory, or in a run directory (`store`).
+
+The loop hands over a `Checkpoint`, a value; a storage knows nothing of the loop.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import Carry, State, tree
+from vrsgmcmc.core import Carry, nbytes
 from vrsgmcmc.run import fingerprint, store
-from vrsgmcmc.run.gather import Done, evaluations, gather
 from vrsgmcmc.run.memory import check_memory
-from vrsgmcmc.run.result import Divergence, Later, Result
-from vrsgmcmc.run.setup import Job, with_center
+from vrsgmcmc.run.result import Divergence, Result, Totals, make_result
+from vrsgmcmc.run.setup import Setup
 from vrsgmcmc.run.store import trees
-from vrsgmcmc.run.store.draws import file_names
+
+# names of leaves in run directories that earlier versions wrote
+OLD_NAMES = {"carry/partial.": "carry/partial_sum.", ".memory.lock": ".memory.augment_key"}
 
 
-class Going(Protocol):
-    """A run under way, as far as it is kept."""
+class Checkpoint(NamedTuple):
+    """A run at one moment: all that a later process needs to go on from there."""
 
-    job: Job
-    unit: int
-
-    @property
-    def over(self) -> bool: ...
-
-    def done(self) -> Done: ...
-
-    def carried(self) -> Carry: ...
-
-    def finish(self) -> tuple[State, tuple]: ...
+    setup: Setup  # with the mode that the start may have found
+    totals: Totals
+    unit: int  # the next one
+    carry: Carry  # of all chains, leaves [chain, ...]
+    averages: tuple
+    finished: bool
 
 
-class Resumed(NamedTuple):
-    """Where the last commit stands."""
-
-    job: Job
-    done: Done
-    unit: int
-    carry: Carry
-
-
-def empty_draws(job: Job, count: int) -> Any:
+def empty_draws(setup: Setup, count: int) -> Any:
     """Room for so many draws of every chain."""
     return jax.tree.map(
-        lambda leaf: np.empty((job.num_chains, count, *leaf.shape), leaf.dtype), job.shapes
+        lambda leaf: np.empty((setup.num_chains, count, *leaf.shape), leaf.dtype), setup.shapes
     )
 
 
-class Held:
+class MemoryStorage:
     """Draws in memory, and nothing on disk."""
 
     signals: tuple[int, ...] = ()
-    resumed = path = None
-    due = False
+    path = None
+    resumable = due = False
 
-    def __init__(self, job: Job):
-        self.job, self.held = job, empty_draws(job, job.kept)
+    def __init__(self, setup: Setup):
+        self.setup, self.draws = setup, empty_draws(setup, setup.num_draws)
 
     def room(self, start: int, stop: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[:, start:stop], self.held)
+        """Where draws [start, stop) are to be written: a view."""
+        return jax.tree.map(lambda leaf: leaf[:, start:stop], self.draws)
 
-    def put(self, rows: Any) -> None:
-        """They are already there."""
+    def append(self, rows: Any) -> None:
+        """No-op: `room` returned a view of the array."""
 
-    def wait(self, interrupted: Any, values: Any) -> None:
-        """Whoever looks at the values waits for them."""
+    def wait(self, interruption: Any, values: Any) -> None:
+        """No-op: the values are waited for where they are used."""
 
-    def commit(self, run: Going) -> None:
-        """There is nothing to resume."""
+    def commit(self, checkpoint: Checkpoint) -> None:
+        """No-op: a run in memory cannot be resumed."""
 
-    def draws(self, steps: int) -> Any:
-        if not self.job.program.slots:
-            return None
-        return self.room(0, self.job.draws_before(self.job.first + steps))
+    def last_checkpoint(self) -> None:
+        return None
+
+    def draws_loader(self, steps: int) -> Callable[[], Any]:
+        if not self.setup.program.slots:
+            return lambda: None
+        draws = self.room(0, self.setup.draws_before(self.setup.first + steps))
+        return lambda: draws
 
 
-class Directory:
-    """A job and the directory that it is kept in."""
+class RunDirectory:
+    """A run and the directory that it is stored in."""
 
-    def __init__(self, path: Any, job: Job):
-        self.path, self.job = Path(path), job
-        self.layout = fingerprint.layout(job)
-        self.config = fingerprint.config(job, self.layout)
-        self.surroundings = fingerprint.surroundings(job)
-        self.carry, self.averages = fingerprint.templates(job)
+    def __init__(self, path: Any, setup: Setup):
+        self.path, self.setup = Path(path), setup
+        self.layout = fingerprint.layout(setup)
+        self.config = fingerprint.config(setup, self.layout)
+        self.surroundings = fingerprint.surroundings(setup)
+        self.carry, self.averages = fingerprint.templates(setup)
 
-    def finished(self) -> Result | None:
-        """The result of a finished run. Nothing is compiled, nothing written."""
+    def finished_result(self) -> Result | None:
+        """The result of a finished run; None: it is not finished. Compiles and writes nothing."""
         run = store.finished(self.path, self.config, self.surroundings)
-        return None if run is None else self.load(run)
+        return None if run is None else self.result(run)
 
     @contextmanager
-    def write(self) -> Iterator[Kept]:
-        size = tree.nbytes(self.carry)
+    def write(self) -> Iterator[DirectoryStorage]:
+        size = nbytes(self.carry)
         with store.write(self.path, self.config, self.surroundings, self.layout, size) as writer:
-            yield Kept(self, writer)
+            yield DirectoryStorage(self, writer)
 
-    def load(self, run: store.Run) -> Result:
-        found = self.resumed(run)
-        averages = tuple(
-            trees.rebuilt(f"averages/{name}", run.arrays, like)
-            for name, like in zip(file_names(self.job.names), self.averages, strict=True)
-        )
-        return gather(
-            found.job,
-            found.done,
-            found.carry.state,
-            averages,
-            self.draws(run),
+    def result(self, run: store.Run) -> Result:
+        """The result of a finished run, from disk."""
+        checkpoint = self.checkpoint(run)
+        return make_result(
+            checkpoint.setup,
+            checkpoint.totals,
+            checkpoint.carry.state,
+            checkpoint.averages,
+            self.draws_loader(run),
             run_dir=self.path,
         )
 
-    def resumed(self, run: store.Run) -> Resumed:
-        """What a commit says, in terms of this job."""
-        told, job = run.progress, self.job
-        carry = jax.tree.map(jnp.asarray, trees.rebuilt("carry", run.arrays, self.carry))
+    def checkpoint(self, run: store.Run) -> Checkpoint:
+        """The last commit, in terms of this setup."""
+        record, setup, arrays = run.progress, self.setup, current_names(run.arrays)
+        carry = jax.tree.map(jnp.asarray, trees.rebuilt("carry", arrays, self.carry))
+        averages = tuple(
+            trees.rebuilt(f"averages/{name}", arrays, like)
+            for name, like in zip(store.file_names(setup.names), self.averages, strict=True)
+        )
         try:
             divergences = tuple(
                 Divergence(chain, step, *map(float, rest))
-                for chain, step, *rest in told["divergences"]
+                for chain, step, *rest in record["divergences"]
             )
-            counted = {name: told[name] for name in ("steps", "visits", "searched", "seconds")}
-            done, unit = Done(**counted, divergences=divergences), told["unit"]
+            counts: Any = [record[name] for name in ("steps", "visits", "searched", "seconds")]
+            totals, unit = Totals(*counts, divergences), record["unit"]
         except (KeyError, TypeError, ValueError) as error:
             raise store.RunError(f"{run.path}: the commit tells no progress ({error!r})") from error
-        if job.seeks:
-            center = jax.tree.map(lambda leaf: leaf[0], carry.state.memory.center)
-            job = replace(job, setting=with_center(job.setting, center), searched=done.searched)
-        return Resumed(job, done, unit, carry)
+        estimator = setup.sampler.estimator
+        if setup.fresh and estimator.seeks_mode:
+            memory = jax.tree.map(lambda leaf: leaf[0], carry.state.memory)
+            setup = setup.at_mode(estimator.mode(memory), totals.search_cost)
+        return Checkpoint(setup, totals, unit, carry, averages, run.status == "finished")
 
-    def draws(self, run: store.Run) -> Any:
-        """The draws when they are asked for; None: none were kept."""
+    def draws_loader(self, run: store.Run) -> Callable[[], Any]:
+        """Reads the draws when it is called; None: none were stored."""
         if self.layout is None:
-            return None
+            return lambda: None
 
         def load() -> Any:
-            stored = list(run.leaves.values())
-            needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in stored)
+            leaves = list(run.leaves.values())
+            needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
             check_memory(
                 int(needed),
                 f"result.draws of {run.path.name}, read into memory,",
                 f"Read them in parts: vrsgmcmc.store.open({str(run.path)!r}).draws is an "
                 "xarray.DataTree that stays on disk.",
             )
-            kinds = [leaf.dtype for leaf in jax.tree.leaves(self.job.shapes)]
-            arrays = [np.asarray(leaf, kind) for leaf, kind in zip(stored, kinds, strict=True)]
-            return jax.tree.unflatten(jax.tree.structure(self.job.shapes), arrays)
+            dtypes = [leaf.dtype for leaf in jax.tree.leaves(self.setup.shapes)]
+            arrays = [np.asarray(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+            return jax.tree.unflatten(jax.tree.structure(self.setup.shapes), arrays)
 
-        return Later(load)
+        return load
 
 
-class Kept:
-    """A run directory in the hands of the driver."""
+class DirectoryStorage:
+    """A run directory in the hands of the loop."""
 
     signals = (signal.SIGTERM,)
+    resumable = True
 
-    def __init__(self, directory: Directory, writer: store.Writer):
-        self.directory, self.writer, self.job = directory, writer, directory.job
+    def __init__(self, directory: RunDirectory, writer: store.Writer):
+        self.directory, self.writer = directory, writer
         self.path = directory.path
-
-    @property
-    def finished(self) -> bool:
-        return self.writer.resumed is not None and self.writer.resumed.status == "finished"
-
-    def loaded(self) -> Result:
-        assert self.writer.resumed is not None
-        return self.directory.load(self.writer.resumed)
-
-    @cached_property
-    def resumed(self) -> Resumed | None:
-        return self.writer.resumed and self.directory.resumed(self.writer.resumed)
 
     @property
     def due(self) -> bool:
         return self.writer.due
 
     def room(self, start: int, stop: int) -> Any:
-        return empty_draws(self.job, stop - start)
+        return empty_draws(self.directory.setup, stop - start)
 
-    def put(self, rows: Any) -> None:
+    def append(self, rows: Any) -> None:
         if self.directory.layout is not None:
             self.writer.append(jax.tree.leaves(rows))
 
-    def wait(self, interrupted: Any, values: Any) -> None:
-        interrupted.wait(values)
+    def wait(self, interruption: Any, values: Any) -> None:
+        interruption.wait(values)
 
-    def commit(self, run: Going) -> None:
-        done, (_, averages) = run.done(), run.finish()
-        arrays = trees.named("carry", run.carried())
-        for name, value in zip(file_names(self.job.names), averages, strict=True):
+    def commit(self, checkpoint: Checkpoint) -> None:
+        setup, totals = checkpoint.setup, checkpoint.totals
+        arrays = trees.named("carry", checkpoint.carry)
+        for name, value in zip(store.file_names(setup.names), checkpoint.averages, strict=True):
             arrays |= trees.named(f"averages/{name}", value)
-        cost = evaluations(run.job, done, run.job.num_chains) + done.searched
-        told = done._asdict() | {
-            "unit": run.unit,
-            "evaluations": cost,
-            "data_passes": cost / (run.job.program.size * run.job.num_chains),
-            "divergences": [[one.chain, one.step, *map(repr, one[2:])] for one in done.divergences],
+        evaluations = totals.evaluations(setup)
+        record = {
+            "steps": totals.steps,
+            "visits": totals.visits,
+            "searched": totals.search_cost,
+            "seconds": totals.seconds,
+            "unit": checkpoint.unit,
+            "evaluations": evaluations,
+            "data_passes": evaluations / (setup.program.size * setup.num_chains),
+            "divergences": [[d.chain, d.step, *map(repr, d[2:])] for d in totals.divergences],
         }
-        self.writer.commit(arrays, told, finished=run.over)
+        self.writer.commit(arrays, record, finished=checkpoint.finished)
 
-    def draws(self, steps: int) -> Any:
-        return self.directory.draws(store.open(self.path))
+    def last_checkpoint(self) -> Checkpoint | None:
+        run = self.writer.resumed
+        return None if run is None else self.directory.checkpoint(run)
+
+    def finished_result(self) -> Result | None:
+        """The result, when another process has finished the run in the meantime."""
+        run = self.writer.resumed
+        return self.directory.result(run) if run is not None and run.status == "finished" else None
+
+    def draws_loader(self, steps: int) -> Callable[[], Any]:
+        return self.directory.draws_loader(store.open(self.path))
+
+
+def current_names(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays by the names that their leaves have now."""
+
+    def rename(name: str) -> str:
+        for old, new in OLD_NAMES.items():
+            name = name.replace(old, new)
+        return name
+
+    return {rename(name): array for name, array in arrays.items()}

@@ -8,21 +8,15 @@ With centre c and G(c) = sum_{i=1..N} grad loglik(c, d_i), computed once,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core.gradients import (
-    GradientSum,
-    collect_gradient,
-    corrected_gradient,
-    empty_gradient_sum,
-)
+from vrsgmcmc.core.estimators.anchored import Anchored, GradientSum, corrected_gradient
 from vrsgmcmc.core.tree import cast, full_like, named_leaves
-from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+from vrsgmcmc.core.types import Params
 
 
 class Memory(NamedTuple):
@@ -30,9 +24,9 @@ class Memory(NamedTuple):
     gradient: Params  # G(c)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["center"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class ControlVariate:
+class ControlVariate(Anchored):
     name: ClassVar[str] = "control_variate"
 
     center: Params | None
@@ -48,50 +42,53 @@ class ControlVariate:
     def __hash__(self) -> int:
         return hash(self._content())
 
-    def refresh_size(self, size: int) -> int:
-        return size
+    def __str__(self) -> str:
+        return self.name
 
-    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
-        return None
-
-    def cost(self, size: int, batch_size: int) -> int:
-        return 2 * batch_size
-
-    def init(self, params: Params, size: int) -> Memory:
+    def init(self, params, size):
         unknown = full_like(params, jnp.nan)
-        return Memory(self._center(unknown), unknown)
+        return Memory(self.anchor(None, unknown), unknown)
 
-    def _center(self, position: Params) -> Params:
-        """The given centre; without one, the position at the refresh."""
+    def anchor(self, memory, position):
+        """The centre, where there is one; else the position at the refresh."""
         if self.center is None:
             return position
         return cast(jax.tree.map(jnp.asarray, self.center), position)
 
-    def blank(self, memory: Memory) -> GradientSum:
-        return empty_gradient_sum(memory.gradient)
+    def renew(self, partial_sum: GradientSum, memory, position, augment_key, size):
+        return Memory(self.anchor(memory, position), partial_sum.gradient.value)
 
-    def collect(
-        self, posterior, partial, memory, position, part, lock, present=None
-    ) -> GradientSum:
-        center = self._center(position)
-        return collect_gradient(posterior, partial, center, part, lock, present)
-
-    def renew(self, partial: GradientSum, memory, position, lock, size) -> Memory:
-        return Memory(self._center(position), partial.gradient.value)
-
-    def estimate(
-        self,
-        posterior: Posterior,
-        memory: Memory,
-        point: Params,
-        batch: Batch,
-        lock: PRNGKey,
-        size: int,
-    ) -> tuple[Params, Memory]:
+    def estimate(self, posterior, memory, point, batch, augment_key, size):
         gradient = corrected_gradient(
-            posterior, memory.gradient, memory.center, point, batch, lock, size
+            posterior, memory.gradient, memory.center, point, batch, augment_key, size
         )
         return gradient, memory
+
+    def check_posterior(self, posterior):
+        if posterior.augment is not None:
+            raise ValueError(
+                "control_variate() cannot be used with augment: its centre's gradient is summed "
+                "once, over one augmentation of each datum, and would not fit the next. Use "
+                "practical() or svrg(), which keep the augmentation until their next refresh."
+            )
+
+    def check_params(self, params):
+        shapes = [jax.tree.map(jnp.shape, value) for value in (self.center, params)]
+        if self.center is not None and shapes[0] != shapes[1]:
+            raise ValueError(
+                f"control_variate: the centre has shapes {shapes[0]}, the parameters {shapes[1]}. "
+                "They must agree."
+            )
+
+    @property
+    def seeks_mode(self) -> bool:
+        return self.center is None
+
+    def at_mode(self, mode):
+        return ControlVariate(mode)
+
+    def mode(self, memory: Memory):
+        return memory.center
 
 
 def control_variate(center: Params | None = None) -> ControlVariate:

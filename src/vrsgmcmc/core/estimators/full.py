@@ -6,49 +6,31 @@ g(x) = grad logprior(x) + sum_{i=1..N} grad loglik(x, d_i)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from vrsgmcmc.core.gradients import likelihood_gradient, prior_gradient
-from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+from vrsgmcmc.core.types import Estimator
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Full:
+class Full(Estimator):
     name: ClassVar[str] = "full"
+    uses_all_data: ClassVar[bool] = True
 
-    def refresh_size(self, size: int) -> int:
-        return 0
-
-    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
-        return None
-
-    def cost(self, size: int, batch_size: int) -> int:
+    def cost(self, size, batch_size):
         return size
 
-    def init(self, params: Params, size: int) -> Any:
-        return ()
-
-    def estimate(
-        self,
-        posterior: Posterior,
-        memory: Any,
-        point: Params,
-        batch: Batch,
-        lock: PRNGKey,
-        size: int,
-    ) -> tuple[Params, Any]:
-        count = batch.index.shape[0]
-        if count != size:
+    def estimate(self, posterior, memory, point, batch, augment_key, size):
+        if (count := batch.index.shape[0]) != size:
             raise ValueError(
                 f"full() needs all {size} data in its batch, got {count}. "
                 "Pass Batch(arange(N), data), or use minibatch()."
             )
-        likelihood = likelihood_gradient(posterior, point, batch, lock)
+        likelihood = likelihood_gradient(posterior, point, batch, augment_key)
         return jax.tree.map(jnp.add, prior_gradient(posterior, point), likelihood), memory
 
 

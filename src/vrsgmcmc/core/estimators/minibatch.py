@@ -6,46 +6,28 @@ g(x) = grad logprior(x) + N/n sum_{i in batch} grad loglik(x, d_i)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 
 from vrsgmcmc.core.gradients import likelihood_gradient, prior_gradient
-from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+from vrsgmcmc.core.types import Estimator
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Minibatch:
+class Minibatch(Estimator):
     name: ClassVar[str] = "minibatch"
 
-    def refresh_size(self, size: int) -> int:
-        return 0
-
-    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
-        return None
-
-    def cost(self, size: int, batch_size: int) -> int:
+    def cost(self, size, batch_size):
         return batch_size
 
-    def init(self, params: Params, size: int) -> Any:
-        return ()
-
-    def estimate(
-        self,
-        posterior: Posterior,
-        memory: Any,
-        point: Params,
-        batch: Batch,
-        lock: PRNGKey,
-        size: int,
-    ) -> tuple[Params, Any]:
+    def estimate(self, posterior, memory, point, batch, augment_key, size):
         scale = size / batch.index.shape[0]
         gradient = jax.tree.map(
             lambda prior, likelihood: prior + scale * likelihood,
             prior_gradient(posterior, point),
-            likelihood_gradient(posterior, point, batch, lock),
+            likelihood_gradient(posterior, point, batch, augment_key),
         )
         return gradient, memory
 

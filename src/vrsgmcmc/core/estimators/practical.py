@@ -13,8 +13,7 @@ The paper's n1 is `anchor_size`, its m is `period`, its n2 is the `batch_size` o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -22,112 +21,80 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from vrsgmcmc.core.arguments import whole
-from vrsgmcmc.core.gradients import (
-    GradientSum,
-    collect_gradient,
-    corrected_gradient,
-    empty_gradient_sum,
-)
-from vrsgmcmc.core.tree import full_like
-from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+from vrsgmcmc.core.estimators.anchored import Anchored, GradientSum
+from vrsgmcmc.core.types import STATIC, Params
 
 
 class Memory(NamedTuple):
     anchor: Params  # x~
     gradient: Params  # g~
-    lock: UInt32[Array, " 2"]  # key of the data as they looked when g~ was computed
+    augment_key: UInt32[Array, " 2"]  # words of the key under which g~ was computed
     past: Params  # the last `average` positions, leaves [average, ...]; None when average = 1
-    count: Any  # how many positions have been seen
+    count: Any  # how many positions there have been
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[],
-    meta_fields=["anchor_size", "period", "average"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Practical:
+class Practical(Anchored):
     name: ClassVar[str] = "practical"
 
-    anchor_size: int
-    period: int
-    average: int
+    anchor_size: int = field(metadata=STATIC)
+    period: int = field(metadata=STATIC)
+    average: int = field(metadata=STATIC)
 
-    def refresh_size(self, size: int) -> int:
+    def refresh_size(self, size):
         return self.anchor_size
 
-    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
+    def refresh_period(self, size, batch_size):
         return self.period
 
-    def cost(self, size: int, batch_size: int) -> int:
-        return 2 * batch_size
-
-    def init(self, params: Params, size: int) -> Memory:
-        unknown = full_like(params, jnp.nan)
-        lock = jnp.zeros(2, jnp.uint32)
+    def init(self, params, size):
         past = None
         if self.average > 1:
             past = jax.tree.map(lambda leaf: jnp.stack([leaf] * self.average), params)
-        return Memory(unknown, unknown, lock, past, jnp.ones((), jnp.int32))
+        return Memory(*super().init(params, size), past, jnp.ones((), jnp.int32))
 
-    def blank(self, memory: Memory) -> GradientSum:
-        return empty_gradient_sum(memory.gradient)
-
-    def collect(
-        self, posterior, partial, memory, position, part, lock, present=None
-    ) -> GradientSum:
-        anchor = self._center(memory, position)
-        return collect_gradient(posterior, partial, anchor, part, lock, present)
-
-    def renew(self, partial: GradientSum, memory, position, lock, size) -> Memory:
-        scale = size / partial.count
-        gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), partial.gradient.value)
-        return memory._replace(
-            anchor=self._center(memory, position),
-            gradient=gradient,
-            lock=jax.random.key_data(lock),
-        )
-
-    def _center(self, memory: Memory, position: Params) -> Params:
+    def anchor(self, memory: Memory, position):
         """The current sample, or the mean of the last min(average, l + 1) of them."""
         if self.average == 1:
             return position
-        known = jnp.arange(self.average) < memory.count
+        valid = jnp.arange(self.average) < memory.count
 
         def mean(past):
-            return jnp.tensordot(known.astype(past.dtype), past, 1) / jnp.sum(known).astype(
+            return jnp.tensordot(valid.astype(past.dtype), past, 1) / jnp.sum(valid).astype(
                 past.dtype
             )
 
         return jax.tree.map(mean, memory.past)
 
-    def estimate(
-        self,
-        posterior: Posterior,
-        memory: Memory,
-        point: Params,
-        batch: Batch,
-        lock: PRNGKey,
-        size: int,
-    ) -> tuple[Params, Memory]:
-        count = batch.index.shape[0]
-        if count >= self.anchor_size:
+    def renew(self, partial_sum: GradientSum, memory, position, augment_key, size):
+        memory = super().renew(partial_sum, memory, position, augment_key, size)
+        scale = size / partial_sum.count
+        gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), memory.gradient)
+        return memory._replace(gradient=gradient)
+
+    def estimate(self, posterior, memory, point, batch, augment_key, size):
+        if (count := batch.index.shape[0]) >= self.anchor_size:
             raise ValueError(
                 f"practical() needs a batch smaller than its anchor: got batch_size={count} and "
                 f"anchor_size={self.anchor_size}. Take a larger anchor_size or a smaller batch_size."
             )
-        lock = jax.random.wrap_key_data(memory.lock, impl="threefry2x32")
-        gradient = corrected_gradient(
-            posterior, memory.gradient, memory.anchor, point, batch, lock, size
-        )
-        return gradient, memory
+        return super().estimate(posterior, memory, point, batch, augment_key, size)
 
-    def remember(self, memory: Memory, position: Params) -> Memory:
+    def update(self, memory: Memory, position):
         if self.average == 1:
             return memory
         slot = memory.count % self.average
         past = jax.tree.map(lambda past, x: past.at[slot].set(x), memory.past, position)
         return memory._replace(past=past, count=memory.count + 1)
+
+    def check_sizes(self, size, batch_size):
+        if batch_size >= self.anchor_size:
+            raise ValueError(
+                f"practical(anchor_size={self.anchor_size}) with batch_size={batch_size}: the anchor "
+                "must see more data than a step (n1 > n2), otherwise the noise grows. Take a larger "
+                "anchor_size or a smaller batch_size."
+            )
 
 
 def practical(anchor_size: int = 100, period: int = 10, average: int = 1) -> Practical:

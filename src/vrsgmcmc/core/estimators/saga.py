@@ -11,7 +11,6 @@ counts twice in the estimate and once in the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -19,8 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.core.gradients import prior_gradient, row_gradients
-from vrsgmcmc.core.tree import Sum, add, empty_sum, full_like
-from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+from vrsgmcmc.core.tree import Sum, add, empty_sum, full_like, nbytes
+from vrsgmcmc.core.types import Estimator, Params
 
 
 class Memory(NamedTuple):
@@ -28,53 +27,47 @@ class Memory(NamedTuple):
     total: Sum  # G
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class SAGA:
+class SAGA(Estimator):
     name: ClassVar[str] = "saga"
 
-    def refresh_size(self, size: int) -> int:
-        return size
-
-    def refresh_period(self, size: int, batch_size: int | None) -> int | None:
-        return None
-
-    def cost(self, size: int, batch_size: int) -> int:
+    def cost(self, size, batch_size):
         return batch_size
 
-    def init(self, params: Params, size: int) -> Memory:
+    def refresh_size(self, size):
+        return size
+
+    def init(self, params, size):
         table = jax.tree.map(lambda x: jnp.full((size, *x.shape), jnp.nan, x.dtype), params)
         unknown = full_like(params, jnp.nan)
         return Memory(table, Sum(unknown, unknown))
 
-    def blank(self, memory: Memory) -> Memory:
+    def table_bytes(self, params, size):
+        return size * nbytes(params)
+
+    def empty_sum(self, memory: Memory):
         return Memory(full_like(memory.table, 0.0), empty_sum(memory.total.total))
 
-    def collect(self, posterior, partial, memory, position, part, lock, present=None) -> Memory:
-        rows = row_gradients(posterior, position, part, lock)
+    def collect(self, posterior, partial_sum, memory, position, part, augment_key, present=None):
+        rows = row_gradients(posterior, position, part, augment_key)
         if present is not None:
             rows = jax.tree.map(lambda row: _weigh(present, row), rows)
-        table = jax.tree.map(lambda table, row: table.at[part.index].add(row), partial.table, rows)
-        return Memory(table, add(partial.total, jax.tree.map(lambda row: jnp.sum(row, 0), rows)))
+        table = jax.tree.map(
+            lambda table, row: table.at[part.index].add(row), partial_sum.table, rows
+        )
+        total = add(partial_sum.total, jax.tree.map(lambda row: jnp.sum(row, 0), rows))
+        return Memory(table, total)
 
-    def renew(self, partial: Memory, memory, position, lock, size) -> Memory:
-        return partial
+    def renew(self, partial_sum, memory, position, augment_key, size):
+        return partial_sum
 
-    def estimate(
-        self,
-        posterior: Posterior,
-        memory: Memory,
-        point: Params,
-        batch: Batch,
-        lock: PRNGKey,
-        size: int,
-    ) -> tuple[Params, Memory]:
+    def estimate(self, posterior, memory, point, batch, augment_key, size):
         index = batch.index
-        count = index.shape[0]
-        scale = size / count
-        rows = row_gradients(posterior, point, batch, lock)
-        held = jax.tree.map(lambda table: table[index], memory.table)
-        change = jax.tree.map(jnp.subtract, rows, held)
+        scale = size / index.shape[0]
+        rows = row_gradients(posterior, point, batch, augment_key)
+        old = jax.tree.map(lambda table: table[index], memory.table)
+        change = jax.tree.map(jnp.subtract, rows, old)
         gradient = jax.tree.map(
             lambda total, prior, change: total + prior + scale * jnp.sum(change, 0),
             memory.total.value,
@@ -83,8 +76,8 @@ class SAGA:
         )
         earlier = jnp.tril(index[:, None] == index[None, :], -1)
         first = ~jnp.any(earlier, axis=1)
-        # XLA writes in place only what must be read before: without `0 * held` it copies the table.
-        rows = jax.tree.map(lambda row, held: row + 0 * held, rows, held)
+        # XLA writes in place only what must be read before: without `0 * old` it copies the table.
+        rows = jax.tree.map(lambda row, old: row + 0 * old, rows, old)
         table = jax.tree.map(lambda table, row: table.at[index].set(row), memory.table, rows)
         moved = jax.tree.map(lambda change: jnp.sum(_weigh(first, change), 0), change)
         return gradient, Memory(table, add(memory.total, moved))

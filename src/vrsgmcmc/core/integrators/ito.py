@@ -8,8 +8,7 @@ x is the parameters, or (parameters, auxiliary variables).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -18,34 +17,22 @@ import numpy as np
 
 from vrsgmcmc.core.rng import normal_like
 from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+from vrsgmcmc.core.types import STATIC, Gradient, Integrator, Params
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[],
-    meta_fields=["drift", "diffusion", "auxiliary"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Ito:
+class Ito(Integrator):
     name: ClassVar[str] = "ito"
 
-    drift: Callable
-    diffusion: Callable
-    auxiliary: Callable | None
+    drift: Callable = field(metadata=STATIC)
+    diffusion: Callable = field(metadata=STATIC)
+    auxiliary: Callable | None = field(metadata=STATIC)
 
-    def init(self, key: PRNGKey, params: Params) -> Any:
+    def init(self, key, params):
         return () if self.auxiliary is None else self.auxiliary(key, params)
 
-    def step(
-        self,
-        key: PRNGKey,
-        position: Params,
-        dynamics: Any,
-        gradient: Gradient,
-        step_size: Scalar,
-        size: int,
-    ) -> tuple[Params, Any]:
+    def step(self, key, position, dynamics, gradient, step_size, size):
         x = position if self.auxiliary is None else (position, dynamics)
         velocity = self._velocity(x, position, gradient)
         noise = _spread(self.diffusion(x), normal_like(key, x))

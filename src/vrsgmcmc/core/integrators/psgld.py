@@ -10,8 +10,7 @@ a long memory: it needs (1 - a) small against h G times the posterior's curvatur
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,32 +18,22 @@ import jax.numpy as jnp
 from vrsgmcmc.core.arguments import non_negative, number
 from vrsgmcmc.core.rng import normal_like
 from vrsgmcmc.core.tree import cast, full_like
-from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+from vrsgmcmc.core.types import Integrator
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["decay", "eps", "temperature"], meta_fields=[]
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class PSGLD:
+class PSGLD(Integrator):
     name: ClassVar[str] = "psgld"
 
     decay: float
     eps: float
     temperature: float
 
-    def init(self, key: PRNGKey, params: Params) -> Params:
+    def init(self, key, params):
         return full_like(params, 0.0)
 
-    def step(
-        self,
-        key: PRNGKey,
-        position: Params,
-        dynamics: Params,
-        gradient: Gradient,
-        step_size: Scalar,
-        size: int,
-    ) -> tuple[Params, Any]:
+    def step(self, key, position, dynamics, gradient, step_size, size):
         h, a = step_size, self.decay
         g = gradient(position)
         v = jax.tree.map(lambda v, g: a * v + (1 - a) * jnp.square(g / size), dynamics, g)

@@ -7,7 +7,6 @@ x' = x + h p',                                  p_0 ~ N(0, T I)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import jax
@@ -16,30 +15,22 @@ import jax.numpy as jnp
 from vrsgmcmc.core.arguments import non_negative, positive
 from vrsgmcmc.core.rng import normal_like
 from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+from vrsgmcmc.core.types import Integrator
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class SGHMC:
+class SGHMC(Integrator):
     name: ClassVar[str] = "sghmc"
 
     friction: float
     temperature: float
 
-    def init(self, key: PRNGKey, params: Params) -> Params:
+    def init(self, key, params):
         scale = jnp.sqrt(self.temperature)
         return cast(jax.tree.map(lambda xi: scale * xi, normal_like(key, params)), params)
 
-    def step(
-        self,
-        key: PRNGKey,
-        position: Params,
-        dynamics: Params,
-        gradient: Gradient,
-        step_size: Scalar,
-        size: int,
-    ) -> tuple[Params, Params]:
+    def step(self, key, position, dynamics, gradient, step_size, size):
         h, f = step_size, self.friction
         scale = jnp.sqrt(2 * f * self.temperature * h)
         momentum = jax.tree.map(

@@ -6,8 +6,7 @@ x' = x + h g(x) + sqrt(2 h T) xi,   xi ~ N(0, I)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,28 +14,17 @@ import jax.numpy as jnp
 from vrsgmcmc.core.arguments import non_negative
 from vrsgmcmc.core.rng import normal_like
 from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+from vrsgmcmc.core.types import Integrator
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["temperature"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class SGLD:
+class SGLD(Integrator):
     name: ClassVar[str] = "sgld"
 
     temperature: float
 
-    def init(self, key: PRNGKey, params: Params) -> Any:
-        return ()
-
-    def step(
-        self,
-        key: PRNGKey,
-        position: Params,
-        dynamics: Any,
-        gradient: Gradient,
-        step_size: Scalar,
-        size: int,
-    ) -> tuple[Params, Any]:
+    def step(self, key, position, dynamics, gradient, step_size, size):
         h, scale = step_size, jnp.sqrt(2 * step_size * self.temperature)
         moved = jax.tree.map(
             lambda x, g, xi: x + h * g + scale * xi,

@@ -10,7 +10,6 @@ The thermostat z adapts to gradient noise of unknown size: it rises until the ki
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -20,7 +19,7 @@ from vrsgmcmc.core import tree
 from vrsgmcmc.core.arguments import non_negative, positive
 from vrsgmcmc.core.rng import normal_like
 from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+from vrsgmcmc.core.types import Integrator, Params, Scalar
 
 
 class Thermostat(NamedTuple):
@@ -28,29 +27,21 @@ class Thermostat(NamedTuple):
     friction: Scalar  # z
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["friction", "temperature"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class SGNHT:
+class SGNHT(Integrator):
     name: ClassVar[str] = "sgnht"
 
     friction: float
     temperature: float
 
-    def init(self, key: PRNGKey, params: Params) -> Thermostat:
+    def init(self, key, params):
         scale = jnp.sqrt(self.temperature)
         momentum = cast(jax.tree.map(lambda xi: scale * xi, normal_like(key, params)), params)
         kind = jnp.result_type(*jax.tree.leaves(params))
         return Thermostat(momentum, jnp.asarray(self.friction, kind))
 
-    def step(
-        self,
-        key: PRNGKey,
-        position: Params,
-        dynamics: Thermostat,
-        gradient: Gradient,
-        step_size: Scalar,
-        size: int,
-    ) -> tuple[Params, Thermostat]:
+    def step(self, key, position, dynamics: Thermostat, gradient, step_size, size):
         h, z = step_size, dynamics.friction
         scale = jnp.sqrt(2 * self.friction * self.temperature * h)
         momentum = jax.tree.map(

@@ -17,8 +17,7 @@ wait, and open the next step, whose gradient is taken at the same place (Leimkuh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -27,7 +26,7 @@ import jax.numpy as jnp
 from vrsgmcmc.core.arguments import non_negative, positive
 from vrsgmcmc.core.rng import fold, normal_like
 from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Gradient, Params, PRNGKey, Scalar
+from vrsgmcmc.core.types import STATIC, Integrator, Params, PRNGKey, Scalar
 
 WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "UBU")
 
@@ -37,34 +36,22 @@ class Kinetic(NamedTuple):
     waiting: Scalar  # the step size for which the flows after the last A or U still have to run
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["friction", "temperature"],
-    meta_fields=["word"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Splitting:
+class Splitting(Integrator):
     name: ClassVar[str] = "splitting"
 
-    word: str
+    word: str = field(metadata=STATIC)
     friction: float
     temperature: float
 
-    def init(self, key: PRNGKey, params: Params) -> Kinetic:
+    def init(self, key, params):
         scale = jnp.sqrt(self.temperature)
         momentum = jax.tree.map(lambda xi: scale * xi, normal_like(key, params))
         kind = jnp.result_type(*jax.tree.leaves(params))
         return Kinetic(cast(momentum, params), jnp.zeros((), kind))
 
-    def step(
-        self,
-        key: PRNGKey,
-        position: Params,
-        dynamics: Kinetic,
-        gradient: Gradient,
-        step_size: Scalar,
-        size: int,
-    ) -> tuple[Params, Kinetic]:
+    def step(self, key, position, dynamics: Kinetic, gradient, step_size, size):
         body = 1 + max(self.word.rfind("A"), self.word.rfind("U"))
         flows = [(letter, dynamics.waiting) for letter in self.word[body:]]
         flows += [(letter, step_size) for letter in self.word[:body]]

@@ -19,6 +19,7 @@ of its leaves.
 """
 
 from vrsgmcmc.run.store import trees
+from vrsgmcmc.run.store.draws import file_names
 from vrsgmcmc.run.store.environment import differences, without_home, xla_flags
 from vrsgmcmc.run.store.files import Folder, RunError, as_json, record
 from vrsgmcmc.run.store.reader import Run, open, verify
@@ -32,6 +33,7 @@ __all__ = [
     "Writer",
     "as_json",
     "differences",
+    "file_names",
     "finished",
     "named",
     "open",
