@@ -19,13 +19,9 @@ Mistakes found in other libraries, and what catches them here (weak: in test_wea
                                                     test_one_gradient_per_step
 """
 
-import re
 from collections.abc import Callable
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,61 +29,25 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 from scipy.linalg import expm
+from support.quadratic import (
+    DIMENSION,
+    FULL_MATRIX,
+    SIZE,
+    START,
+    STEP_SIZES,
+    TREE,
+    F,
+    T,
+    flat,
+    gradient,
+    normals,
+    refused,
+    start,
+    step,
+)
 
 import vrsgmcmc as vr
 from vrsgmcmc.core.rng import fold, normal_like
-
-T, F = 0.6, 1.7  # temperature and friction of the tests
-STEP_SIZES = (0.1, 0.03, 0.2)
-
-# ---------------------------------------------------------------- a quadratic, twice
-
-SIZE, DIMENSION = 4, 8
-_rng = np.random.default_rng(3)
-FEATURES, TARGETS = _rng.normal(size=(SIZE, DIMENSION)), _rng.normal(size=SIZE)
-START = _rng.normal(size=DIMENSION)
-TREE = {"bias": jnp.asarray(START[:2]), "weight": jnp.asarray(START[2:]).reshape(2, 3)}
-BATCH = vr.Batch(jnp.arange(SIZE), {"x": jnp.asarray(FEATURES), "y": jnp.asarray(TARGETS)})
-
-
-def flat(tree):
-    return ravel_pytree(tree)[0]
-
-
-POSTERIOR = vr.Posterior(
-    logprior=lambda params: -0.4 * jnp.sum(jnp.square(flat(params) - 0.3)),
-    loglik=lambda params, row: -0.5 * jnp.square(row["y"] - row["x"] @ flat(params)),
-)
-
-
-def gradient(x):
-    """Of the same log posterior, in NumPy."""
-    return -0.8 * (x - 0.3) + FEATURES.T @ (TARGETS - FEATURES @ x)
-
-
-# Not compiled: compilation takes longer than a few steps.
-
-
-def start(integrator, key, params):
-    return vr.kernel(POSTERIOR, vr.full(), integrator, size=SIZE).init(key, params)
-
-
-def step(integrator, key, state, step_size):
-    kernel = vr.kernel(POSTERIOR, vr.full(), integrator, size=SIZE)
-    return kernel.step(key, state, BATCH, step_size)[0]
-
-
-@contextmanager
-def refused(message):
-    with pytest.raises(ValueError, match=re.escape(message)) as error:
-        yield
-    assert str(error.value) == message
-
-
-@jax.jit
-def normals(key, like):
-    return flat(normal_like(key, like))
-
 
 # ---------------------------------------------------------------- the equations, in NumPy
 #
@@ -169,9 +129,6 @@ def u_root(t, f):
     """The root R of it with p moved by the second normal alone: R = [[rest, slope], [0, scale]]."""
     (xx, xp), (_, pp) = u_covariance(t, f)
     return np.array([[np.sqrt(xx - xp**2 / pp), xp / np.sqrt(pp)], [0, np.sqrt(pp)]])
-
-
-FULL_MATRIX = np.tril(_rng.normal(size=(DIMENSION, DIMENSION)))
 
 
 def diagonal_path(x, steps, noise, first):
@@ -473,155 +430,3 @@ def test_ito_takes_a_matrix_as_a_function():
         state = start(integrator, jax.random.key(0), START)
         moved.append(step(integrator, jax.random.key(1), state, 0.1).position)
     np.testing.assert_allclose(*moved, rtol=1e-12)
-
-
-# ---------------------------------------------------------------- words
-
-
-def gradients_per_step(word):
-    """By running the word many times: B that see the same position share a gradient."""
-    repeats, position, seen = 50, 0, set()
-    for letter in word * repeats:
-        position += letter in "AU"
-        if letter == "B":
-            seen.add(position)
-    return round(len(seen) / repeats)
-
-
-def test_words_with_one_gradient():
-    """Of all words up to six letters, those with all flows and one gradient are accepted."""
-    words = ["".join(w) for n in range(1, 7) for w in product("ABO", repeat=n)]
-    words += ["".join(w) for n in range(1, 7) for w in product("BU", repeat=n)]
-    accepted = 0
-    for word in words:
-        complete = set(word) in ({"A", "B", "O"}, {"B", "U"})
-        if complete and gradients_per_step(word) == 1:
-            vr.splitting(word, F)
-            accepted += 1
-        else:
-            with pytest.raises(ValueError, match="Words that work: BAOAB"):
-                vr.splitting(word, F)
-    assert accepted > 100
-
-
-KNOWN = ("BAOAB", "ABOBA", "OBABO", "BAOA", "UBU")
-LETTERS = "a word consists of A, B, O and U."
-BESIDE = "U is A and O together, so it cannot stand beside them."
-COUNT = (
-    "this word needs {0} gradients per step, because its B see {0} positions; "
-    "only one gradient per step is offered."
-)
-BAD_WORDS = {
-    "BABAO": COUNT.format(2),
-    "BABABOA": COUNT.format(3),
-    "UBUB": COUNT.format(2),
-    "BAXAB": LETTERS,
-    "baoab": LETTERS,
-    "": LETTERS,
-    "BAB": "O is missing.",
-    "B": "A and O are missing.",
-    "UU": "B is missing.",
-    "OUBUO": BESIDE,
-    "UBA": BESIDE,
-}
-
-
-@pytest.mark.parametrize(("word", "message"), BAD_WORDS.items())
-def test_bad_words(word, message):
-    with refused(f"splitting(word={word!r}): {message} Words that work: {', '.join(KNOWN)}."):
-        vr.splitting(word, F)
-    assert all(vr.splitting(each, F).word == each for each in KNOWN)
-
-
-NAN, INFINITE = float("nan"), float("inf")
-BAD_NUMBERS = [
-    (vr.sghmc, dict(friction=0.0), "friction must be positive."),
-    (vr.sghmc, dict(friction=INFINITE), "friction must be a finite number."),
-    (vr.sghmc, dict(friction="high"), "friction must be a finite number."),
-    (vr.sgnht, dict(friction=-1.0), "friction must be positive."),
-    (vr.sgnht, dict(friction=NAN), "friction must be a finite number."),
-    (partial(vr.splitting, "UBU"), dict(friction=0.0), "friction must be positive."),
-    (partial(vr.splitting, "UBU"), dict(friction=NAN), "friction must be a finite number."),
-    (vr.psgld, dict(decay=1.0), "decay must be at least 0 and below 1."),
-    (vr.psgld, dict(decay=-0.1), "decay must be at least 0 and below 1."),
-    (vr.psgld, dict(decay=NAN), "decay must be a finite number."),
-    (vr.psgld, dict(eps=0.0), "eps must be positive."),
-    (vr.ito, dict(drift=1.0, diffusion=abs), "drift must be a function of x."),
-    (partial(vr.ito, abs), dict(diffusion=2.0), "diffusion must be a function of x."),
-    (
-        partial(vr.ito, abs, abs),
-        dict(auxiliary=3),
-        "auxiliary must be a function of (key, params), or None.",
-    ),
-]
-KINETIC = (partial(vr.sghmc, F), partial(vr.sgnht, F), partial(vr.splitting, "UBU", F))
-for make in (vr.sgld, vr.psgld, *KINETIC):
-    BAD_NUMBERS += [
-        (make, dict(temperature=-0.5), "temperature must be 0 or more."),
-        (make, dict(temperature=NAN), "temperature must be a finite number."),
-    ]
-
-
-@pytest.mark.parametrize(("make", "argument", "message"), BAD_NUMBERS)
-def test_bad_numbers(make, argument, message):
-    (name, value), *_ = argument.items()
-    function = getattr(make, "func", make).__name__
-    with refused(f"{function}({name}={value!r}): {message}"):
-        make(**argument)
-
-
-# ---------------------------------------------------------------- one gradient per step
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["calls"])
-@dataclass(frozen=True)
-class Ascent:
-    """Somebody's own integrator, which asks for the gradient `calls` times."""
-
-    name: ClassVar[str] = "ascent"
-    calls: int
-
-    def init(self, key, params):
-        return ()
-
-    def step(self, key, position, dynamics, gradient, step_size, size):
-        for _ in range(self.calls):
-            position = jax.tree.map(lambda x, g: x + step_size * g, position, gradient(position))
-        return position, dynamics
-
-
-def sample_with(integrator):
-    return vr.sample(
-        0,
-        POSTERIOR,
-        BATCH.items,
-        jnp.asarray(START),
-        estimator=vr.full(),
-        integrator=integrator,
-        step_size=0.01,
-        batch_size=SIZE,
-        num_steps=3,
-        num_chains=2,
-        progress=False,
-    )
-
-
-@pytest.mark.parametrize("calls", [0, 2])
-def test_one_gradient_per_step(calls):
-    message = (
-        "ascent: an integrator calls gradient(x) exactly once per step; this one called it "
-        f"{calls} times."
-    )
-    state = start(Ascent(calls), jax.random.key(0), TREE)
-    with refused(message):
-        step(Ascent(calls), jax.random.key(0), state, 0.1)
-    with refused(message):
-        sample_with(Ascent(calls))
-
-
-def test_an_integrator_of_ones_own():
-    x = START
-    for _ in range(3):
-        x = x + 0.01 * gradient(x)
-    draws = sample_with(Ascent(1)).draws
-    np.testing.assert_allclose(draws[:, -1], np.stack([x, x]), rtol=1e-12)

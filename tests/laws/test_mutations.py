@@ -28,7 +28,7 @@ class Mutation(NamedTuple):
     tests: str  # arguments for pytest
 
 
-INTEGRATORS = "core/test_integrators.py"
+INTEGRATORS = "core/test_integrators.py core/test_integrator_input.py"
 ESTIMATORS = "core/test_estimators.py"
 FORMULA = "core/test_estimators.py -k formula"
 ALGORITHM = "run/test_sample.py -k 'written_out or own_noise'"
@@ -207,7 +207,7 @@ MUTATIONS = [
         "core/compiled.py",
         "memory = select(complete, renewed, state.memory)",
         "memory = renewed",
-        "run/test_sample.py -k 'continued or chunks'",
+        "run/test_sample.py run/test_interrupts.py -k 'continued or chunks'",
     ),
     Mutation(
         "indices by modulo",

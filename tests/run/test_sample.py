@@ -4,16 +4,10 @@ Compiling takes longer than sampling here, so tests share models, shapes and set
 a fixture of the module, which puts the tests of one method (one compiled program) side by side.
 """
 
-import io
-import logging
 import math
-import os
-import signal
 import subprocess
 import sys
-import threading
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import jax
@@ -22,107 +16,41 @@ import numpy as np
 import optax
 import psutil
 import pytest
-from rich.console import Console
-
-import vrsgmcmc as vr
-from vrsgmcmc.core import compiled, gradients, order
-from vrsgmcmc.core.rng import fold, normal_like
-from vrsgmcmc.run import checks, loop, progress, setup, timeline
-from vrsgmcmc.run.timeline import Pace
-
-N, D, BATCH, CHAINS, STEPS, H = 24, 3, 4, 3, 23, 2e-2
-KEY = 7
-_rng = np.random.default_rng(0)
-X = _rng.normal(size=(N, D))
-Y = (_rng.random(N) < 0.5).astype(np.int32)
-START = np.array([0.3, -0.2, 0.1])
-CENTER = np.array([0.1, 0.1, -0.3])
-
-TRACED = []  # one entry for each time that JAX traces the log-likelihood
-COMPILED = []  # one entry for each program that XLA compiles
-jax.monitoring.register_event_duration_secs_listener(
-    lambda name, seconds, **_: COMPILED.append(name) if "backend_compile" in name else None
+from support.sample_methods import (
+    BATCH,
+    CENTER,
+    CHAINS,
+    COMPILED,
+    KEY,
+    METHODS,
+    PLAIN,
+    PRACTICAL,
+    SLOW,
+    START,
+    STEPS,
+    TRACED,
+    D,
+    H,
+    Method,
+    N,
+    X,
+    Y,
+    assert_same_bits,
+    assert_same_run,
+    identity,
+    leaves,
+    loglik,
+    logprior,
+    noise,
+    rows_of,
+    whole_run,
+    written_out,
 )
 
-
-def logprior(w):
-    return -0.5 * jnp.sum(w**2)
-
-
-def loglik(w, datum):
-    TRACED.append(1)
-    x, y = datum
-    return jax.nn.log_sigmoid(jnp.where(y == 1, 1.0, -1.0) * (x @ w))
-
-
-def dropout(key, datum):
-    x, y = datum
-    return x * jax.random.bernoulli(key, 0.6, x.shape), y
-
-
-PLAIN = vr.Posterior(logprior, loglik)
-DROPOUT = vr.Posterior(logprior, loglik, dropout)
-
-
-def in_parts(rows, augment):
-    """The same posterior, whose refreshes are made in parts of so many rows."""
-    divided = vr.Posterior(logprior, lambda w, datum: loglik(w, datum), augment)
-    most, gradients.LARGEST_PART = gradients.LARGEST_PART, rows
-    try:
-        whole = vr.Batch(jnp.arange(N), jax.tree.map(jnp.asarray, (X, Y)))
-        assert gradients.part_size(divided, jnp.asarray(START), whole) == rows  # now remembered
-    finally:
-        gradients.LARGEST_PART = most
-    return divided
-
-
-@dataclass(frozen=True)
-class Method:
-    estimator: object
-    posterior: vr.Posterior = PLAIN
-    options: dict = field(default_factory=dict)
-
-    @property
-    def period(self):
-        return self.estimator.refresh_period(N, BATCH)
-
-    def run(self, key=KEY, data=(X, Y), temperature=1.0, **options):
-        given = {
-            "init": START,
-            "estimator": self.estimator,
-            "integrator": vr.sgld(temperature),
-            "step_size": H,
-            "batch_size": BATCH,
-            "num_steps": STEPS,
-            "num_chains": CHAINS,
-            "progress": False,
-        }
-        given |= self.options | options
-        return vr.sample(key, self.posterior, data, **given)
-
-
-METHODS = {
-    "practical": Method(vr.practical(8, 5)),
-    "practical, averaged, dropout": Method(
-        vr.practical(9, 4, average=3),
-        DROPOUT,
-        {"order": "with_replacement", "anchor_order": "shuffled"},
-    ),
-    "minibatch, dropout": Method(vr.minibatch(), DROPOUT),
-    "svrg, in parts, dropout": Method(vr.svrg(), in_parts(7, dropout)),
-    "saga, in parts, dropout": Method(
-        vr.saga(), in_parts(7, dropout), {"order": "with_replacement"}
-    ),
-    "control_variate": Method(vr.control_variate(CENTER)),
-    "full, dropout": Method(vr.full(), DROPOUT),
-    "minibatch": Method(vr.minibatch(), options={"order": "symmetric"}),
-    "svrg, in parts": Method(vr.svrg(7), in_parts(7, None), {"order": "shuffled"}),
-    "saga": Method(vr.saga()),
-    "full": Method(vr.full()),
-}
-SLOW = ("minibatch", "svrg, in parts", "saga", "full")  # the same, without dropout
-PRACTICAL = METHODS["practical"]
-RUNS = {}
+import vrsgmcmc as vr
+from vrsgmcmc.core import compiled
+from vrsgmcmc.core.rng import fold
+from vrsgmcmc.run import checks, loop, setup, timeline
 
 
 @pytest.fixture(
@@ -131,121 +59,6 @@ RUNS = {}
 )
 def method(request):
     return METHODS[request.param]
-
-
-def name_of(method):
-    return next(name for name, known in METHODS.items() if known is method)
-
-
-def whole_run(method):
-    """The run of `STEPS` steps that a method's tests compare with, made once."""
-    if name_of(method) not in RUNS:
-        RUNS[name_of(method)] = method.run()
-    return RUNS[name_of(method)]
-
-
-def leaves(tree):
-    def plain(leaf):
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-    return [plain(leaf) for leaf in jax.tree.leaves(tree)]
-
-
-def assert_same_bits(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for a, b in zip(leaves(one), leaves(other), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_array_equal(a, b)
-
-
-def assert_same_run(one, other):
-    assert_same_bits(
-        (one.draws, one.averages, one.state), (other.draws, other.averages, other.state)
-    )
-
-
-# --- Algorithm 1, line by line -------------------------------------------------------------------
-
-
-def of_each_chain(draw):
-    """`draw(roots, l)` for every chain and every l: leaves [chain, l, ...]."""
-
-    @jax.jit
-    def all_of_them(key):
-        roots = jax.vmap(lambda c: compiled.roots(fold(key, c)))(jnp.arange(CHAINS))
-        inner = jax.vmap(draw, (None, 0))
-        return jax.vmap(inner, (0, None))(roots, jnp.arange(STEPS))
-
-    return np.asarray(all_of_them(jax.random.key(KEY)))
-
-
-@cache
-def noise():
-    return of_each_chain(lambda roots, l: normal_like(fold(fold(roots.noise, l), 0), jnp.zeros(D)))
-
-
-@cache
-def rows_of(root, name, count):
-    """The minibatches, or the anchors, in an order; all data have one order only."""
-    if count == N:
-        return np.broadcast_to(np.arange(N), (CHAINS, STEPS, N))
-    return of_each_chain(lambda roots, l: order.draw(name, getattr(roots, root), l, N, count))
-
-
-@cache
-def masks(root):
-    """What dropout leaves of each datum, at each step (`noise`) or in each cycle (`lock`)."""
-
-    def one(roots, l):
-        key = fold(roots.lock, l) if root == "lock" else fold(fold(roots.noise, l), 1)
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(N))
-        return jax.vmap(dropout)(keys, (jnp.ones((N, D)), jnp.asarray(Y)))[0]
-
-    return of_each_chain(one)
-
-
-def written_out(method, c, h=H):
-    """The positions x_1, x_2, ... of chain c. The old gradient is refreshed when l mod m = 0."""
-    name, m, options = method.estimator.name, method.period, method.options
-    batches = rows_of("batch", options.get("order", "without_replacement"), BATCH)[c]
-    anchor_order = options.get("anchor_order", "without_replacement")
-    anchors = rows_of("anchor", anchor_order, method.estimator.refresh_size(N) or N)[c]
-    step_masks = cycle_masks = np.ones((STEPS, N, D))
-    if method.posterior.augment is not None:
-        step_masks, cycle_masks = masks("noise")[c], masks("lock")[c]
-    h = np.broadcast_to(h, STEPS)
-    everything = np.arange(N)
-
-    def gradients(w, rows, mask):
-        x = X[rows] * mask[rows]
-        return (Y[rows] - 1 / (1 + np.exp(-x @ w)))[:, None] * x
-
-    path = [START]
-    for l in range(STEPS):
-        w, rows, fresh = path[-1], batches[l], step_masks[l]
-        if name == "full":
-            likelihood = gradients(w, everything, fresh).sum(0)
-        elif name == "minibatch":
-            likelihood = N / BATCH * gradients(w, rows, fresh).sum(0)
-        elif name == "saga":
-            if l == 0:
-                table = gradients(w, everything, cycle_masks[0])
-            new = gradients(w, rows, fresh)
-            likelihood = table.sum(0) + N / BATCH * (new - table[rows]).sum(0)
-            table[rows] = new
-        else:
-            if l % (m or STEPS) == 0:  # the control variate's centre stays for ever
-                number = l // (m or STEPS)
-                seen, locked = anchors[number], cycle_masks[number]
-                anchor = np.mean(path[-getattr(method.estimator, "average", 1) :], axis=0)
-                anchor = CENTER if name == "control_variate" else anchor
-                old = N / len(seen) * gradients(anchor, seen, locked).sum(0)
-            change = gradients(w, rows, locked) - gradients(anchor, rows, locked)
-            likelihood = old + N / BATCH * change.sum(0)
-        g = -w + likelihood
-        path.append(w + h[l] * g + math.sqrt(2 * h[l]) * noise()[c, l])
-    return np.array(path[1:])
 
 
 def test_draws_are_those_of_the_algorithm_written_out(method):
@@ -428,10 +241,6 @@ def test_without_jit(chain_method):
 # --- step sizes ----------------------------------------------------------------------------------
 
 
-def identity(w):
-    return w
-
-
 SCHEDULED = Method(
     vr.practical(8, 5), options={"observables": {"mean": identity}, "weights": "equal"}
 )
@@ -488,216 +297,6 @@ def test_clipping_bounds_the_mean_gradient():
     state = kernel.init(jax.random.key(0), jnp.full(D, 9.0))
     _, info = kernel.step(jax.random.key(1), state, batch, H)
     np.testing.assert_allclose(np.linalg.norm(info.gradient) / N, clip, rtol=1e-12)
-
-
-# --- chains that leave the numbers ---------------------------------------------------------------
-
-
-WATCHED = Method(vr.practical(8, 5), options={"observables": {"mean": identity}, "num_steps": 200})
-
-
-def test_a_diverging_chain_is_frozen_and_the_others_go_on(caplog):
-    calm = WATCHED.run()
-    with caplog.at_level(logging.WARNING, logger="vrsgmcmc"):
-        result = WATCHED.run(step_size=[H, 100.0, H])
-    np.testing.assert_array_equal(result.diverged, [False, True, False])
-    (found,) = result.divergences
-    assert (found.chain, found.step_size) == (1, 100.0)
-    assert 100 < found.step < 180
-    (record,) = caplog.records
-    assert f"chain 1 became non-finite at step {found.step}" in record.getMessage()
-    assert f"Try a step size of {found.try_step_size:.2g}" in record.getMessage()
-
-    finite = np.isfinite(result.draws).all(-1)
-    np.testing.assert_array_equal(finite[1], result.draw_steps <= found.step)
-    assert np.all(np.isnan(result.draws[1, found.step :]))
-    np.testing.assert_allclose(result.state.position[1], result.draws[1, found.step - 1], rtol=1e-9)
-    assert result.state.step[1] == found.step
-    largest = np.abs(result.state.position[1]).max()
-    assert largest <= found.norm <= largest * math.sqrt(D)  # finite, though its square is not
-    assert np.all(np.isnan(result.averages["mean"][1]))
-
-    assert_same_bits(result.draws[[0, 2]], calm.draws[[0, 2]])
-    assert_same_bits(result.averages["mean"][[0, 2]], calm.averages["mean"][[0, 2]])
-    others = [jax.tree.map(lambda leaf: leaf[jnp.array([0, 2])], r.state) for r in (result, calm)]
-    assert_same_bits(*others)
-
-    table = result.summary()
-    assert "[1]" in table.attrs["note"]
-    kept = result.draws[[0, 2]].reshape(-1, D)
-    np.testing.assert_allclose(table["mean"], kept.mean(0), rtol=1e-6)
-    np.testing.assert_array_equal(result.to_arviz().posterior.chain, [0, 2])
-
-    assert not WATCHED.run(step_size=found.try_step_size).diverged.any()
-
-
-def test_others_continue_after_the_first_chain_has_diverged():
-    result = WATCHED.run(step_size=[100.0, H, H])
-    np.testing.assert_array_equal(result.diverged, [True, False, False])
-    rest = WATCHED.run(num_steps=10, init=result.state)
-    assert_same_bits(rest.draws[1:], WATCHED.run(num_steps=210).draws[1:, 200:])
-
-
-def test_a_run_ends_when_every_chain_has_diverged():
-    result = WATCHED.run(num_steps=200_000, step_size=100.0)
-    assert result.diverged.all()
-    assert [found.chain for found in result.divergences] == [0, 1, 2]
-    assert result.num_steps < 2_000
-    assert np.all(np.isfinite(result.state.position))
-    assert result.draws.shape[1] == result.num_steps
-    with pytest.raises(ValueError, match=r"every chain became non-finite.*[Tt]ry a step size"):
-        result.summary()
-
-
-def test_the_step_of_the_first_nan_is_found(monkeypatch):
-    """x grows by 0.1 a step; above 1.05 its gradient is NaN: x_11 = 1.1 is the last finite one."""
-    monkeypatch.setattr(loop, "FIRST_CHUNK", 3)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
-    cliff = vr.Posterior(
-        lambda x: 0.0 * x, lambda x, datum: jnp.where(x > 1.05, jnp.nan, 1.0) * x + 0.0 * datum
-    )
-    first = jax.random.key_data(compiled.roots(fold(jax.random.key(KEY), 0)).start)[0]
-    own = {"init": lambda key: -10.0 * (jax.random.key_data(key)[0] != first), "num_chains": 2}
-    result = Method(vr.full(), cliff, own).run(
-        data=np.ones(5), step_size=0.02, temperature=0.0, batch_size=1
-    )
-    np.testing.assert_array_equal(result.diverged, [True, False])
-    assert result.divergences[0].step == 11
-    np.testing.assert_allclose(result.state.position[0], 1.1, rtol=1e-12)
-    np.testing.assert_allclose(result.draws[0, :11], 0.1 * np.arange(1, 12), rtol=1e-12)
-    assert np.all(np.isnan(result.draws[0, 11:]))
-    np.testing.assert_allclose(result.draws[1], -10 + 0.1 * np.arange(1, STEPS + 1), rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_divergence_tells_the_step_size_of_its_step():
-    result = PRACTICAL.run(step_size=lambda l: jnp.where(l < 10, H, 1e150 * (l + 1.0)))
-    for found in result.divergences:
-        assert 10 <= found.step <= 13
-        assert found.step_size == 1e150 * (found.step + 1)
-
-
-# --- Ctrl-C --------------------------------------------------------------------------------------
-
-
-def press_ctrl_c(times=1):
-    """As from a keyboard: the signal comes from outside the main thread."""
-    for _ in range(times):
-        sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT))
-        sender.start()
-        sender.join()
-
-
-def press_during(monkeypatch, chunk, times=1):
-    chunks, took = [], Pace.took
-
-    def press(*arguments):
-        chunks.append(took(*arguments))
-        if len(chunks) == chunk:
-            press_ctrl_c(times)
-
-    monkeypatch.setattr(Pace, "took", press)
-
-
-def test_chunks_take_as_long_as_wanted_and_are_worth_the_call():
-    def settled(price, each):
-        paced = Pace(64)
-        paced.took(64, 5.0)  # compiles
-        for _ in range(60):
-            paced.took(paced.length, price + each * paced.length)
-        return paced.length * each, price + paced.length * each
-
-    for each in (1e-5, 1e-3, 0.1):
-        work, whole = settled(0.0, each)
-        assert 0.4 <= whole <= 0.6, each
-    for price, each in ((0.3, 1e-3), (0.6, 1e-4), (1.0, 0.05)):
-        work, whole = settled(price, each)
-        assert work > 0.8 * price  # not one unit a call
-        assert whole < 2.2
-
-
-def test_ctrl_c_returns_what_is_finished(monkeypatch):
-    before = signal.getsignal(signal.SIGINT)
-    press_during(monkeypatch, chunk=3)
-    result = PRACTICAL.run(num_steps=2**29, burn_in=10, thin=2000)
-    monkeypatch.undo()
-    assert signal.getsignal(signal.SIGINT) is before
-    assert result.interrupted
-    assert 64 < result.num_steps < 2**20
-    assert np.all(result.state.step == result.num_steps)
-    assert result.draws.shape == (CHAINS, (result.num_steps - 10) // 2000, D)
-    rest = PRACTICAL.run(num_steps=2017, thin=2000, init=result.state)
-    whole = PRACTICAL.run(num_steps=result.num_steps + 2017, burn_in=10, thin=2000)
-    assert not rest.interrupted
-    assert_same_bits(rest.state, whole.state)
-    assert_same_bits(result.draws, whole.draws[:, : result.draws.shape[1]])
-
-
-def test_a_second_ctrl_c_acts_at_once(monkeypatch):
-    before = signal.getsignal(signal.SIGINT)
-    press_during(monkeypatch, chunk=1, times=2)
-    with pytest.raises(KeyboardInterrupt):
-        PRACTICAL.run(num_steps=100_000)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_an_ordinary_run_leaves_ctrl_c_as_it_was():
-    before = signal.getsignal(signal.SIGINT)
-    PRACTICAL.run()
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_other_threads_can_sample():
-    results = []
-    worker = threading.Thread(target=lambda: results.append(PRACTICAL.run()))
-    worker.start()
-    worker.join()
-    assert_same_run(results[0], whole_run(PRACTICAL))
-
-
-# --- progress ------------------------------------------------------------------------------------
-
-COLUMNS = ("step", "data passes", "steps/s", "mean loglik", "left")
-
-
-def test_plain_lines_where_there_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
-    monkeypatch.setattr(loop, "FIRST_CHUNK", 9)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
-    result = PRACTICAL.run(progress=None)
-    out, err = capsys.readouterr()
-    lines = err.splitlines()
-    assert out == ""
-    assert len(lines) > 5
-    assert all(column in line for line in lines for column in COLUMNS)
-    w = result.state.position[0]
-    mean = np.mean([loglik(w, datum) for datum in zip(X, Y, strict=True)])
-    for text in (f"{STEPS} / {STEPS}", f"{result.data_passes:.2f}", f"{mean:.4f}", "0:00"):
-        assert text in lines[-1]
-    assert_same_run(result, whole_run(PRACTICAL))
-
-
-def test_no_progress_is_silent(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
-    PRACTICAL.run(progress=False)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_short_runs_are_silent(capsys):
-    PRACTICAL.run(progress=None)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_table_on_a_terminal(monkeypatch, capsys):
-    screen = io.StringIO()
-    terminal = Console(file=screen, force_terminal=True, width=160)
-    monkeypatch.setattr(progress, "Console", lambda **_: terminal)
-    result = PRACTICAL.run(progress=True)
-    shown = screen.getvalue()
-    assert all(column in shown for column in COLUMNS)
-    assert f"{STEPS} / {STEPS}" in shown
-    assert capsys.readouterr().err == ""
-    assert_same_run(result, whole_run(PRACTICAL))
 
 
 # --- data, parameters, keys ----------------------------------------------------------------------

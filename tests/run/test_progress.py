@@ -1,0 +1,59 @@
+"""Progress of a run: a table on a terminal, plain lines elsewhere, or nothing."""
+
+import io
+
+import numpy as np
+from rich.console import Console
+from support.sample_methods import (
+    PRACTICAL,
+    STEPS,
+    X,
+    Y,
+    assert_same_run,
+    loglik,
+    whole_run,
+)
+
+from vrsgmcmc.run import loop, progress, timeline
+
+COLUMNS = ("step", "data passes", "steps/s", "mean loglik", "left")
+
+
+def test_plain_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr(loop, "FIRST_CHUNK", 9)
+    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
+    result = PRACTICAL.run(progress=None)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert len(lines) > 5
+    assert all(column in line for line in lines for column in COLUMNS)
+    w = result.state.position[0]
+    mean = np.mean([loglik(w, datum) for datum in zip(X, Y, strict=True)])
+    for text in (f"{STEPS} / {STEPS}", f"{result.data_passes:.2f}", f"{mean:.4f}", "0:00"):
+        assert text in lines[-1]
+    assert_same_run(result, whole_run(PRACTICAL))
+
+
+def test_no_progress_is_silent(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
+    PRACTICAL.run(progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_short_runs_are_silent(capsys):
+    PRACTICAL.run(progress=None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_table_on_a_terminal(monkeypatch, capsys):
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=160)
+    monkeypatch.setattr(progress, "Console", lambda **_: terminal)
+    result = PRACTICAL.run(progress=True)
+    shown = screen.getvalue()
+    assert all(column in shown for column in COLUMNS)
+    assert f"{STEPS} / {STEPS}" in shown
+    assert capsys.readouterr().err == ""
+    assert_same_run(result, whole_run(PRACTICAL))
