@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import chunks
 
 import vrsgmcmc as vr
 from vrsgmcmc.core import averages
-from vrsgmcmc.run import loop, timeline
+from vrsgmcmc.run import loop
 from vrsgmcmc.run.interrupts import Interruption
 
 N, D, CHAINS, STEPS, H, BURN_IN = 20, 2, 3, 41, 3e-2, 6
@@ -61,7 +62,8 @@ def run(**options):
         "observables": OBSERVABLES,
         "progress": False,
     }
-    return vr.sample(5, POSTERIOR, X, np.array([1.0, -1.0]), **given | options)
+    sample = chunks.sample if "first_chunk" in options else vr.sample
+    return sample(5, POSTERIOR, X, np.array([1.0, -1.0]), **given | options)
 
 
 @cache
@@ -116,10 +118,8 @@ def test_averages_are_those_of_every_position_after_burn_in():
 
 
 @pytest.mark.parametrize("first", [1, 7, 1000])
-def test_chunks_change_no_bit(monkeypatch, first):
-    monkeypatch.setattr(loop, "FIRST_CHUNK", first)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
-    assert_equal(run().averages, whole_run().averages, rtol=0, atol=0)
+def test_chunks_change_no_bit(first):
+    assert_equal(run(first_chunk=first).averages, whole_run().averages, rtol=0, atol=0)
 
 
 def test_without_draws_the_averages_are_the_same_and_memory_is_constant():
@@ -159,9 +159,7 @@ def test_an_interrupted_average_is_of_what_was_done(monkeypatch):
         yield Pressed()
 
     monkeypatch.setattr(loop, "interruptible", interruptible)
-    monkeypatch.setattr(loop, "FIRST_CHUNK", 10)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)  # the second chunk has one unit
-    result = run()
+    result = run(first_chunk=10)  # the second chunk has one unit
     assert result.interrupted
     assert BURN_IN < result.num_steps < STEPS
     assert result.draws.shape[1] == result.num_steps - BURN_IN

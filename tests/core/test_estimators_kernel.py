@@ -251,7 +251,7 @@ def test_a_kernel_of_wrong_parts(change, error, message):
 
 
 def test_a_kernel_of_full_takes_any_batch_size():
-    assert vr.kernel(PLAIN, vr.full(), vr.sgld(), size=SIZE, batch_size=10).batch_size == SIZE
+    assert vr.kernel(PLAIN, vr.full(), vr.sgld(), size=SIZE, batch_size=10).sampler.batch_size == SIZE
 
 
 KEYS = {
@@ -261,7 +261,7 @@ KEYS = {
         key, state, take(DATA, jnp.arange(COUNT))
     ),
     "renew": lambda kernel, key, state: kernel.renew(
-        key, state, kernel.estimator.blank(state.memory)
+        key, state, kernel.estimator.empty_sum(state.memory)
     ),
     "step": lambda kernel, key, state: kernel.step(key, state, take(DATA, jnp.arange(COUNT)), 0.1),
 }

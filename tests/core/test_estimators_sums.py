@@ -153,7 +153,7 @@ def gradient_of_a_million(estimator, parts):
         if parts == 1:
             return kernel.refresh(lock, state, everything)
         cut = jax.tree.map(lambda leaf: leaf.reshape(parts, -1, *leaf.shape[1:]), everything)
-        blank = kernel.estimator.blank(state.memory)
+        blank = kernel.estimator.empty_sum(state.memory)
         partial, _ = jax.lax.scan(
             lambda partial, part: (kernel.collect(lock, state, partial, part), None), blank, cut
         )

@@ -26,7 +26,7 @@ from support.bad_calls import (
 import vrsgmcmc as vr
 from vrsgmcmc.core.tree import full_like
 from vrsgmcmc.run import step_sizes
-from vrsgmcmc.run.fits import check_refreshed
+from vrsgmcmc.run.checks import check_refreshed
 
 # the log-density at the start cannot be known without computing it
 AT_THE_START = {

@@ -21,7 +21,6 @@ from support.sample_methods import (
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled
 from vrsgmcmc.core.rng import fold
-from vrsgmcmc.run import loop, timeline
 
 WATCHED = Method(vr.practical(8, 5), options={"observables": {"mean": identity}, "num_steps": 200})
 
@@ -79,17 +78,15 @@ def test_a_run_ends_when_every_chain_has_diverged():
         result.summary()
 
 
-def test_the_step_of_the_first_nan_is_found(monkeypatch):
+def test_the_step_of_the_first_nan_is_found():
     """x grows by 0.1 a step; above 1.05 its gradient is NaN: x_11 = 1.1 is the last finite one."""
-    monkeypatch.setattr(loop, "FIRST_CHUNK", 3)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
     cliff = vr.Posterior(
         lambda x: 0.0 * x, lambda x, datum: jnp.where(x > 1.05, jnp.nan, 1.0) * x + 0.0 * datum
     )
-    first = jax.random.key_data(compiled.roots(fold(jax.random.key(KEY), 0)).start)[0]
+    first = jax.random.key_data(compiled.make_roots(fold(jax.random.key(KEY), 0)).start)[0]
     own = {"init": lambda key: -10.0 * (jax.random.key_data(key)[0] != first), "num_chains": 2}
     result = Method(vr.full(), cliff, own).run(
-        data=np.ones(5), step_size=0.02, temperature=0.0, batch_size=1
+        data=np.ones(5), step_size=0.02, temperature=0.0, batch_size=1, first_chunk=3
     )
     np.testing.assert_array_equal(result.diverged, [True, False])
     assert result.divergences[0].step == 11

@@ -14,16 +14,14 @@ from support.sample_methods import (
     whole_run,
 )
 
-from vrsgmcmc.run import loop, progress, timeline
+from vrsgmcmc.run import progress
 
 COLUMNS = ("step", "data passes", "steps/s", "mean loglik", "left")
 
 
 def test_plain_lines_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
-    monkeypatch.setattr(loop, "FIRST_CHUNK", 9)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
-    result = PRACTICAL.run(progress=None)
+    result = PRACTICAL.run(progress=None, first_chunk=9)
     out, err = capsys.readouterr()
     lines = err.splitlines()
     assert out == ""

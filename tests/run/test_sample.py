@@ -50,7 +50,7 @@ from support.sample_methods import (
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled
 from vrsgmcmc.core.rng import fold
-from vrsgmcmc.run import checks, loop, setup, timeline
+from vrsgmcmc.run import checks, setup
 
 
 @pytest.fixture(
@@ -102,10 +102,9 @@ def test_a_continued_run_is_the_unbroken_one(method, cut):
 
 
 @pytest.mark.parametrize(("first", "seconds"), [(1, 0.0), (3, 0.0), (5, 1e9)])
-def test_chunks_change_no_bit(method, monkeypatch, first, seconds):
-    monkeypatch.setattr(loop, "FIRST_CHUNK", first)
-    monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", seconds)
-    assert_same_run(whole_run(method), method.run())
+def test_chunks_change_no_bit(method, first, seconds):
+    again = method.run(first_chunk=first, seconds_per_chunk=seconds)
+    assert_same_run(whole_run(method), again)
 
 
 def test_equal_descriptions_neither_trace_nor_compile(method):
@@ -131,13 +130,11 @@ def test_equal_descriptions_neither_trace_nor_compile(method):
 @pytest.mark.parametrize(
     "name", ["practical", pytest.param("svrg, in parts", marks=pytest.mark.slow)]
 )
-def test_draws_are_every_thin_th_position_after_burn_in(name, monkeypatch):
+def test_draws_are_every_thin_th_position_after_burn_in(name):
     method = METHODS[name]
     whole = whole_run(method).draws
     for burn_in, thin in [(0, 2), (3, 4), (7, 5), (10, 13), (5, 6), (22, 1), (0, 23)]:
-        monkeypatch.setattr(loop, "FIRST_CHUNK", 2 + burn_in % 3)
-        monkeypatch.setattr(timeline, "SECONDS_PER_CHUNK", 0)
-        result = method.run(burn_in=burn_in, thin=thin)
+        result = method.run(burn_in=burn_in, thin=thin, first_chunk=2 + burn_in % 3)
         places = np.arange(burn_in + thin, STEPS + 1, thin)
         assert len(places) == (STEPS - burn_in) // thin
         np.testing.assert_array_equal(result.draw_steps, places)
@@ -181,7 +178,7 @@ def test_sequential_chains_do_not_depend_on_their_number():
         count = result.draws.shape[0]
         assert_same_bits(result.draws, runs[2].draws[:count])
         assert_same_bits(result.state, jax.tree.map(lambda leaf, n=count: leaf[:n], runs[2].state))
-    starts = [scattered(compiled.roots(fold(jax.random.key(KEY), c)).start) for c in range(5)]
+    starts = [scattered(compiled.make_roots(fold(jax.random.key(KEY), c)).start) for c in range(5)]
     moved = np.abs(runs[2].draws[:, 0] - np.stack(starts)).max()
     assert 0 < moved < 0.3  # one step away from the start that belongs to the chain
     assert runs[2].evaluations == 5 * runs[0].evaluations

@@ -1,6 +1,5 @@
 """Runs that end behind a commit, in this process."""
 
-from vrsgmcmc.run import loop
 from vrsgmcmc.run.store import writer
 from vrsgmcmc.run.timeline import Pace
 
@@ -11,7 +10,7 @@ class Crash(BaseException):
 
 def commit_chunks(monkeypatch, units):
     """Chunks of so many units, each committed."""
-    monkeypatch.setattr(loop, "FIRST_CHUNK", units)
+    monkeypatch.setattr(Pace, "__init__", lambda pace, *_: setattr(pace, "length", units))
     monkeypatch.setattr(Pace, "took", lambda *_: None)
     monkeypatch.setattr(writer, "SECONDS_BETWEEN_COMMITS", -1.0)
     monkeypatch.setattr(writer, "LEAST_RATIO", 0)

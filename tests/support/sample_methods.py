@@ -7,6 +7,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+from support import chunks
 
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled, gradients, order
@@ -80,7 +81,8 @@ class Method:
             "progress": False,
         }
         given |= self.options | options
-        return vr.sample(key, self.posterior, data, **given)
+        run = chunks.sample if "first_chunk" in given else vr.sample
+        return run(key, self.posterior, data, **given)
 
 
 METHODS = {
@@ -147,7 +149,7 @@ def of_each_chain(draw):
 
     @jax.jit
     def all_of_them(key):
-        roots = jax.vmap(lambda c: compiled.roots(fold(key, c)))(jnp.arange(CHAINS))
+        roots = jax.vmap(lambda c: compiled.make_roots(fold(key, c)))(jnp.arange(CHAINS))
         inner = jax.vmap(draw, (None, 0))
         return jax.vmap(inner, (0, None))(roots, jnp.arange(STEPS))
 
@@ -172,7 +174,7 @@ def masks(root):
     """What dropout leaves of each datum, at each step (`noise`) or in each cycle (`lock`)."""
 
     def one(roots, l):
-        key = fold(roots.lock, l) if root == "lock" else fold(fold(roots.noise, l), 1)
+        key = fold(roots.augment, l) if root == "lock" else fold(fold(roots.noise, l), 1)
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(N))
         return jax.vmap(dropout)(keys, (jnp.ones((N, D)), jnp.asarray(Y)))[0]
 

@@ -11,7 +11,9 @@ from .progress import clock as clock
 from .result import Context as Context
 from .result import Divergence as Divergence
 from .result import Result as Result
+from .sample import run_chains as run_chains
 from .sample import sample as sample
 from .setup import Setup as Setup
 from .setup import set_up as set_up
 from .start import is_function as is_function
+from .timeline import Pace as Pace

@@ -265,7 +265,8 @@ def check_continuation(
 
 def check_refreshed(state: State, estimator: Estimator) -> None:
     """A state that has made no step was refreshed: its estimator refreshes once, and not again."""
-    if int(state.step.max()) == 0 and not all_finite(state.memory):
+    refreshes = estimator.refresh_size(1) > 0
+    if refreshes and int(state.step.max()) == 0 and not all_finite(state.memory):
         raise ValueError(
             f"init is a state that {estimator.name}() cannot continue: it was never refreshed, and its "
             "memory holds NaN. Call kernel.refresh(key, state, Batch(arange(N), data)) for each chain "

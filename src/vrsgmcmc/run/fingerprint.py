@@ -103,7 +103,8 @@ def program_sum(program: Program, structure: Any, leaves: tuple) -> str:
     def one_step(setting: Setting, key_words: Any, index: Any, h: Any, position: Any):
         kernel, key = compiled.bind(program, setting), compiled.wrap_keys(key_words)
         state = kernel.init(fold(key, 0), position)
-        state, _ = kernel.step(fold(key, 1), state, rows(setting.data, index), h)
+        batch = rows(setting.data, index)
+        state, _ = kernel.step(fold(key, 1), state, batch, h)
         observables = zip(program.watches, setting.watch_data, strict=True)
         return state, [watch(state.position, data) for watch, data in observables]
 

@@ -93,6 +93,7 @@ class Loop:
             state,
             averages,
             self.storage.draws_loader(self.steps),
+            interrupted=interruption(),
             signal=interruption.number,
             run_dir=self.storage.path,
         )

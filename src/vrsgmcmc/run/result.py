@@ -151,6 +151,7 @@ def make_result(
     state: State,
     averages: tuple,
     load_draws: Callable[[], PyTree],
+    interrupted: bool = False,
     signal: int | None = None,
     run_dir: Path | None = None,
 ) -> Result:
@@ -169,7 +170,7 @@ def make_result(
         diverged=diverged,
         divergences=totals.divergences,
         num_steps=totals.steps,
-        interrupted=signal is not None,
+        interrupted=interrupted,
         settings=setup.settings,
         draw_steps=setup.draw_steps(0, setup.draws_before(setup.first + totals.steps)),
         context=Context(

@@ -167,7 +167,7 @@ def set_up(
     checks.check_model(posterior, some, data)
     if not fresh:
         checks.check_continuation(init, estimator, integrator, size)
-        if period is None and estimator.refresh_size(size):
+        if period is None:
             checks.check_refreshed(init, estimator)
     estimator.check_params(some)
     draws = (num_steps - burn_in) // thin if keep == "draws" and draws_in_memory else 0

@@ -102,17 +102,23 @@ def check_same(
         binding = [text for text in binding if text.startswith(("data", "seed"))]
         if there.get("versions") != surroundings["versions"]:
             other = [(name, text) for name, text in other if not name.startswith("model")]
-    told = [text for _, text in other] + binding
-    if told:
+    reasons = [text for _, text in other] + binding
+    if reasons:
         more = ""
-        if any(name == "num_steps" for name, _ in other):
+        versions = [each.get("versions", {}).get("vrsgmcmc") for each in (there, surroundings)]
+        if versions[0] != versions[1] and any(name.startswith("model") for name, _ in other):
             more = (
+                f" The run was made with vrsgmcmc {versions[0]}, and this is {versions[1]}: a step of "
+                f"theirs is another program. Finish the run with vrsgmcmc {versions[0]}."
+            )
+        if any(name == "num_steps" for name, _ in other):
+            more += (
                 " To go on behind the end of a run, pass init=result.state and another run_dir: steps "
                 "are counted on."
             )
         raise RunError(
             f"run_dir={str(path)!r} holds another run:\n  "
-            + "\n  ".join(told)
+            + "\n  ".join(reasons)
             + f"\nMake these equal to resume it, or name another directory.{more}"
         )
     if not commit["finished"]:
