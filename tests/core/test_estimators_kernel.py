@@ -251,7 +251,9 @@ def test_a_kernel_of_wrong_parts(change, error, message):
 
 
 def test_a_kernel_of_full_takes_any_batch_size():
-    assert vr.kernel(PLAIN, vr.full(), vr.sgld(), size=SIZE, batch_size=10).sampler.batch_size == SIZE
+    assert (
+        vr.kernel(PLAIN, vr.full(), vr.sgld(), size=SIZE, batch_size=10).sampler.batch_size == SIZE
+    )
 
 
 KEYS = {

@@ -42,7 +42,7 @@ def values(start, stop):
 
 def advance(writer, stop):
     """Draws up to `stop`, and a commit."""
-    start = writer.chunks * 6 + writer.held
+    start = writer.chunks * 6 + writer.buffered
     writer.append(values(start, stop))
     carry = {"carry/position": np.full((2, 3), float(stop))}
     writer.commit(carry, {"steps": stop, "divergences": []}, finished=stop == 40)

@@ -124,7 +124,7 @@ def memory(path, count):
     def watched(self, *arguments, **options):
         commit(self, *arguments, **options)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        peaks.append((self.drawn, peak))
+        peaks.append((self.draws, peak))
 
     writer.Writer.commit = watched
     writer.SECONDS_BETWEEN_COMMITS = 0.2

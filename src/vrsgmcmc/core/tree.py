@@ -60,15 +60,15 @@ def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 
 def distinct(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """The names, numbered where one is taken or comes again; capitals make no difference."""
-    used, found = {name.casefold() for name in taken}, []
+    used, unique_names = {name.casefold() for name in taken}, []
     for name in names:
         unique, number = name, 1
         while unique.casefold() in used:
             number += 1
             unique = f"{name}_{number}"
         used.add(unique.casefold())
-        found.append(unique)
-    return found
+        unique_names.append(unique)
+    return unique_names
 
 
 class Sum(NamedTuple):

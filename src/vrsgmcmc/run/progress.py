@@ -18,7 +18,7 @@ class Progress:
 
     def __init__(self, wanted: bool | None, label: str, num_steps: int, num_chains: int):
         self.console = Console(stderr=True)
-        self.shown = wanted is not False
+        self.visible = wanted is not False
         self.live: Any = None
         self.label, self.num_steps, self.num_chains = label, num_steps, num_chains
         self.began = self.last_line = time.monotonic()
@@ -28,10 +28,10 @@ class Progress:
     def due(self) -> bool:
         """Whether an update would be seen: what is not seen need not be computed."""
         waited = time.monotonic() - self.last_line
-        return self.shown and (self.console.is_terminal or waited > SECONDS_BETWEEN_LINES)
+        return self.visible and (self.console.is_terminal or waited > SECONDS_BETWEEN_LINES)
 
     def __enter__(self) -> Progress:
-        if self.shown and self.console.is_terminal:
+        if self.visible and self.console.is_terminal:
             self.live = Live(console=self.console, refresh_per_second=4, transient=not self.eager)
             self.live.__enter__()
         return self

@@ -123,8 +123,9 @@ class RunDirectory:
                 Divergence(chain, step, *map(float, rest))
                 for chain, step, *rest in record["divergences"]
             )
-            counts: Any = [record[name] for name in ("steps", "visits", "searched", "seconds")]
-            totals, unit = Totals(*counts, divergences), record["unit"]
+            steps, visits = record["steps"], record["visits"]
+            totals = Totals(steps, visits, record["searched"], record["seconds"], divergences)
+            unit = record["unit"]
         except (KeyError, TypeError, ValueError) as error:
             raise store.RunError(f"{run.path}: the commit tells no progress ({error!r})") from error
         estimator = setup.sampler.estimator

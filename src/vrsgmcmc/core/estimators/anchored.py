@@ -9,8 +9,6 @@ The augmentation key of the refresh serves until the next one, so that both grad
 the same crop of it and their difference is small.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

@@ -5,10 +5,8 @@ With centre c and G(c) = sum_{i=1..N} grad loglik(c, d_i), computed once,
     g(x) = G(c) + grad logprior(x) + N/n sum_{i in batch} (grad loglik(x, d_i) - grad loglik(c, d_i)).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +25,7 @@ class Memory(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class ControlVariate(Anchored):
-    name: ClassVar[str] = "control_variate"
+    name = "control_variate"
 
     center: Params | None
 

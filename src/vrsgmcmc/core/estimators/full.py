@@ -3,10 +3,7 @@
 g(x) = grad logprior(x) + sum_{i=1..N} grad loglik(x, d_i)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +15,8 @@ from vrsgmcmc.core.types import Estimator
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Full(Estimator):
-    name: ClassVar[str] = "full"
-    uses_all_data: ClassVar[bool] = True
+    name = "full"
+    uses_all_data = True
 
     def cost(self, size, batch_size):
         return size

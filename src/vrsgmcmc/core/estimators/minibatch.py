@@ -3,10 +3,7 @@
 g(x) = grad logprior(x) + N/n sum_{i in batch} grad loglik(x, d_i)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 
@@ -17,7 +14,7 @@ from vrsgmcmc.core.types import Estimator
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Minibatch(Estimator):
-    name: ClassVar[str] = "minibatch"
+    name = "minibatch"
 
     def cost(self, size, batch_size):
         return batch_size

@@ -11,10 +11,8 @@ and every step, on n2 < n1 data,
 The paper's n1 is `anchor_size`, its m is `period`, its n2 is the `batch_size` of the run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +34,7 @@ class Memory(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Practical(Anchored):
-    name: ClassVar[str] = "practical"
+    name = "practical"
 
     anchor_size: int = field(metadata=STATIC)
     period: int = field(metadata=STATIC)

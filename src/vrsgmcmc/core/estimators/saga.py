@@ -8,10 +8,8 @@ then t_i = grad loglik(x, d_i) for i in the batch, and G follows. A datum drawn 
 counts twice in the estimate and once in the table.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +28,7 @@ class Memory(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SAGA(Estimator):
-    name: ClassVar[str] = "saga"
+    name = "saga"
 
     def cost(self, size, batch_size):
         return batch_size

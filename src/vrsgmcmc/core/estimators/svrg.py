@@ -5,10 +5,7 @@ Every m steps, at the current sample x~,   g~ = sum_{i=1..N} grad loglik(x~, d_i
     g(x) = g~ + grad logprior(x) + N/n sum_{i in batch} (grad loglik(x, d_i) - grad loglik(x~, d_i)).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import jax
 
@@ -20,7 +17,7 @@ from vrsgmcmc.core.types import STATIC
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SVRG(Anchored):
-    name: ClassVar[str] = "svrg"
+    name = "svrg"
 
     period: int | None = field(metadata=STATIC)
 

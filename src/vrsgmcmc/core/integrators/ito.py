@@ -5,11 +5,9 @@
 x is the parameters, or (parameters, auxiliary variables).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +21,7 @@ from vrsgmcmc.core.types import STATIC, Gradient, Integrator, Params
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Ito(Integrator):
-    name: ClassVar[str] = "ito"
+    name = "ito"
 
     drift: Callable = field(metadata=STATIC)
     diffusion: Callable = field(metadata=STATIC)

@@ -7,10 +7,7 @@ G changes with x, so without its divergence the stationary law is the posterior 
 a long memory: it needs (1 - a) small against h G times the posterior's curvature.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +21,7 @@ from vrsgmcmc.core.types import Integrator
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PSGLD(Integrator):
-    name: ClassVar[str] = "psgld"
+    name = "psgld"
 
     decay: float
     eps: float

@@ -4,10 +4,7 @@ p' = (1 - h f) p + h g(x) + sqrt(2 f T h) xi,   xi ~ N(0, I)
 x' = x + h p',                                  p_0 ~ N(0, T I)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +18,7 @@ from vrsgmcmc.core.types import Integrator
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SGHMC(Integrator):
-    name: ClassVar[str] = "sghmc"
+    name = "sghmc"
 
     friction: float
     temperature: float

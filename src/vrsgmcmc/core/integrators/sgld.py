@@ -3,10 +3,7 @@
 x' = x + h g(x) + sqrt(2 h T) xi,   xi ~ N(0, I)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +17,7 @@ from vrsgmcmc.core.types import Integrator
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SGLD(Integrator):
-    name: ClassVar[str] = "sgld"
+    name = "sgld"
 
     temperature: float
 

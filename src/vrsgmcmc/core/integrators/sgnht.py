@@ -7,10 +7,8 @@
 The thermostat z adapts to gradient noise of unknown size: it rises until the kinetic energy fits T.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +28,7 @@ class Thermostat(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SGNHT(Integrator):
-    name: ClassVar[str] = "sgnht"
+    name = "sgnht"
 
     friction: float
     temperature: float

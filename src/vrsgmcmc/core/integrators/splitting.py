@@ -14,11 +14,9 @@ per step serves all B of a step, so they must see one position: flows after the 
 wait, and open the next step, whose gradient is taken at the same place (Leimkuhler & Matthews 2013).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +37,7 @@ class Kinetic(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Splitting(Integrator):
-    name: ClassVar[str] = "splitting"
+    name = "splitting"
 
     word: str = field(metadata=STATIC)
     friction: float
@@ -122,22 +120,22 @@ def splitting(word: str, friction: float, temperature: float = 1.0) -> Splitting
 
 def _check_word(word: object) -> None:
     """One gradient per step, every flow there, none there twice."""
-    known = f"Words that work: {', '.join(WORDS)}."
+    repair = f"Words that work: {', '.join(WORDS)}."
     if not isinstance(word, str) or not word or set(word) - set("ABOU"):
-        raise ValueError(f"splitting(word={word!r}): a word consists of A, B, O and U. {known}")
+        raise ValueError(f"splitting(word={word!r}): a word consists of A, B, O and U. {repair}")
     if "U" in word and set(word) & set("AO"):
         raise ValueError(
-            f"splitting(word={word!r}): U is A and O together, so it cannot stand beside them. {known}"
+            f"splitting(word={word!r}): U is A and O together, so it cannot stand beside them. {repair}"
         )
     needed = "B" if "U" in word else "ABO"
     if missing := [letter for letter in needed if letter not in word]:
         lacking = " and ".join(missing) + (" is" if len(missing) == 1 else " are")
-        raise ValueError(f"splitting(word={word!r}): {lacking} missing. {known}")
+        raise ValueError(f"splitting(word={word!r}): {lacking} missing. {repair}")
     # B flows separated by a move see two positions; what ends a word joins the next word's beginning
     groups = word.replace("U", "A").replace("O", "").split("A")
     kicks = sum(1 for group in groups[1:-1] if group) + (1 if groups[0] or groups[-1] else 0)
     if kicks > 1:
         raise ValueError(
             f"splitting(word={word!r}): this word needs {kicks} gradients per step, because its B see "
-            f"{kicks} positions; only one gradient per step is offered. {known}"
+            f"{kicks} positions; only one gradient per step is offered. {repair}"
         )

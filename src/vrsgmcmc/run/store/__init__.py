@@ -21,7 +21,7 @@ of its leaves.
 from vrsgmcmc.run.store import trees
 from vrsgmcmc.run.store.draws import file_names
 from vrsgmcmc.run.store.environment import differences, without_home, xla_flags
-from vrsgmcmc.run.store.files import Folder, RunError, as_json, record
+from vrsgmcmc.run.store.files import Folder, RunError, as_json, exclusive, record
 from vrsgmcmc.run.store.reader import Run, open, verify
 from vrsgmcmc.run.store.trees import named, rebuilt
 from vrsgmcmc.run.store.writer import Writer, finished, pause_after, write
@@ -33,6 +33,7 @@ __all__ = [
     "Writer",
     "as_json",
     "differences",
+    "exclusive",
     "file_names",
     "finished",
     "named",

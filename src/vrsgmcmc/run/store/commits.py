@@ -46,11 +46,11 @@ def parse(content: bytes) -> dict[str, Any]:
     """A commit from its bytes; `RunError` says what is wrong with them."""
     try:
         body = json.loads(content)
-        told = body.pop("sha256")
-        whole = hashlib.sha256(as_json(body)).hexdigest() == told
+        checksum = body.pop("sha256")
+        whole = hashlib.sha256(as_json(body)).hexdigest() == checksum
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise RunError("damaged") from None
-    if not whole or as_json({**body, "sha256": told}) != content:
+    if not whole or as_json({**body, "sha256": checksum}) != content:
         raise RunError("damaged")
     if body.pop("format", None) != FORMAT:
         raise RunError(f"not of the format {FORMAT!r}")
@@ -92,23 +92,23 @@ def layout_of(commit: dict[str, Any]) -> Layout | None:
 
 
 def state_problems(path: Path, commit: dict[str, Any]) -> list[str]:
-    """What is wrong with the one file that belongs to this commit alone."""
+    """What is wrong with the state file, which belongs to this commit alone."""
     name = state_name(commit["number"])
     if name not in commit["files"]:
         return [f"{name}: not in the commit"]
-    found = problem(path / name, commit["files"][name])
-    return [f"{name}: {found}"] if found else []
+    wrong = problem(path / name, commit["files"][name])
+    return [f"{name}: {wrong}"] if wrong else []
 
 
 def side_problems(path: Path, commit: dict[str, Any]) -> dict[str, str]:
     """What is wrong with the files that both commits share and that can be made again."""
     state = state_name(commit["number"])
-    found = {
-        name: problem(path / name, known, prefix=name in JOURNALS)
-        for name, known in commit["files"].items()
+    problems = {
+        name: problem(path / name, expected, prefix=name in JOURNALS)
+        for name, expected in commit["files"].items()
         if name != state
     }
-    return {name: what for name, what in found.items() if what}
+    return {name: what for name, what in problems.items() if what}
 
 
 def chunk_problems(path: Path, commit: dict[str, Any], thorough: bool) -> list[str]:
@@ -116,12 +116,12 @@ def chunk_problems(path: Path, commit: dict[str, Any], thorough: bool) -> list[s
     layout = layout_of(commit)
     if layout is None:
         return []
-    known = ledger(path, commit) if thorough else {}
+    checksums = ledger(path, commit) if thorough else {}
     wrong = []
     for name, length in layout.files(commit["chunks"]):
-        if thorough and name in known:
-            what = problem(path / name, Record(length, known[name]))
-        else:  # without its line in the ledger a chunk still has its checksum, tried when it is read
+        if thorough and name in checksums:
+            what = problem(path / name, Record(length, checksums[name]))
+        else:  # without a line in the ledger a chunk still has zarr's own checksum
             what = length_problem(path / name, length)
             what = what or (layout.unreadable(path, name) if thorough else None)
         if what:
@@ -139,9 +139,9 @@ def length_problem(path: Path, length: int) -> str | None:
 
 def ledger(path: Path, commit: dict[str, Any]) -> dict[str, str]:
     """The sha256 of every committed chunk; empty where the ledger itself is damaged."""
-    known = commit["files"].get(LEDGER, Record(0, ""))
-    if not known.length or problem(path / LEDGER, known, prefix=True):
+    expected = commit["files"].get(LEDGER, Record(0, ""))
+    if not expected.length or problem(path / LEDGER, expected, prefix=True):
         return {}
     with open(path / LEDGER, "rb") as file:
-        lines = file.read(known.length).decode().splitlines()
-    return {name: told for told, name in (line.split("  ", 1) for line in lines)}
+        lines = file.read(expected.length).decode().splitlines()
+    return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}

@@ -39,7 +39,7 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where every draw of a run has its place."""
+    """Where each draw of a run lies on disk."""
 
     leaves: tuple[Leaf, ...]
     chains: int
@@ -59,7 +59,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Layout:
-        """Read from a run directory, hence with suspicion."""
+        """Read from a run directory: every value is checked."""
         leaves = tuple(
             Leaf(str(leaf["name"]), str(leaf["variable"]), tuple(leaf["shape"]), leaf["dtype"])
             for leaf in value["leaves"]
@@ -153,15 +153,15 @@ def open_array(path: Path, layout: Layout, leaf: Leaf) -> zarr.Array:
     """One array, when its metadata is what this library writes: no other codec is ever run."""
     folder = path / FOLDER / "posterior" / leaf.variable
     try:
-        found = json.loads((folder / "zarr.json").read_bytes())
-        codecs = [codec["name"] for codec in found["codecs"]]
+        metadata = json.loads((folder / "zarr.json").read_bytes())
+        codecs = [codec["name"] for codec in metadata["codecs"]]
         fine = (
-            found["zarr_format"] == 3
+            metadata["zarr_format"] == 3
             and codecs == ["bytes", "crc32c"]
-            and found["data_type"] == leaf.dtype
-            and tuple(found["shape"]) == (layout.chains, layout.draws, *leaf.shape)
-            and found["chunk_grid"]["configuration"]["chunk_shape"][1] == layout.chunk
-            and not found.get("storage_transformers")
+            and metadata["data_type"] == leaf.dtype
+            and tuple(metadata["shape"]) == (layout.chains, layout.draws, *leaf.shape)
+            and metadata["chunk_grid"]["configuration"]["chunk_shape"][1] == layout.chunk
+            and not metadata.get("storage_transformers")
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         fine = False

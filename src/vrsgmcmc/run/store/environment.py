@@ -1,4 +1,4 @@
-"""Where a run runs, as far as its bits may depend on it; and what differs between two runs.
+"""The environment that the bits of a run may depend on, and what differs between two environments.
 
 Of the environment's variables only XLA_FLAGS is recorded, and no path of the user's home.
 """
@@ -21,7 +21,7 @@ OPTIONS = (
     "jax_threefry_partitionable",
     "jax_numpy_dtype_promotion",
 )
-# with another one of these a run is not resumed; another one of the rest is told
+# A run is not resumed where one of these differs; a difference in the rest is logged.
 BINDING = ("data", "devices", "options", "seed", "versions.jax", "versions.jaxlib")
 
 
@@ -47,7 +47,7 @@ def xla_flags() -> str:
 
 
 def without_home(text: str) -> str:
-    """A record says nothing of whose machine it was made on."""
+    """Text without the path of the user's home directory."""
     home = os.path.expanduser("~")
     return text.replace(home, "~") if len(home) > 1 else text
 
@@ -70,20 +70,21 @@ def differences(there: Any, here: Any, name: str = "") -> Iterator[tuple[str, st
             inner = f"{name}.{key}" if name else key
             yield from differences(there.get(key), here.get(key), inner)
     elif there != here:
-        yield name, f"{name}: {shown(there)} in the run, {shown(here)} here"
+        yield name, f"{name}: {shorten(there)} in the run, {shorten(here)} here"
 
 
-def shown(value: Any) -> str:
+def shorten(value: Any) -> str:
+    """A value as text of at most 60 characters."""
     text = str(value)
     return text if len(text) <= 60 else f"{text[:56]} ..."
 
 
 def compare(there: dict[str, Any], here: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """What forbids to resume a run in this environment, and what is worth a note."""
-    found = list(differences(there, here))
-    binding = [text for name, text in found if is_binding(name)]
-    return binding, [text for name, text in found if not is_binding(name)]
+    """Differences that forbid resuming a run here, and differences worth a log line."""
+    changes = list(differences(there, here))
+    binding = [text for name, text in changes if is_binding(name)]
+    return binding, [text for name, text in changes if not is_binding(name)]
 
 
 def is_binding(name: str) -> bool:
-    return any(name == known or name.startswith(f"{known}.") for known in BINDING)
+    return any(name == part or name.startswith(f"{part}.") for part in BINDING)

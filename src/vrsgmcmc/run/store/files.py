@@ -1,4 +1,4 @@
-"""Bytes on disk: written whole, synced before they count, and told apart by sha256."""
+"""Bytes on disk: written whole, synced before a commit points at them, checked by sha256."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import filelock
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_AT_ONCE = 2**22
@@ -20,7 +24,7 @@ class RunError(ValueError):
 
 
 class Record(NamedTuple):
-    """What a commit knows of a file."""
+    """Length and sha256 of a file, as a commit has them."""
 
     length: int
     sha256: str
@@ -41,13 +45,15 @@ def read_json(path: Path) -> bytes:
         return file.read(LARGEST_JSON)
 
 
-def problem(path: Path, known: Record, prefix: bool = False) -> str | None:
-    """What is wrong with a file, or with its first `known.length` bytes; None: nothing."""
+def problem(path: Path, expected: Record, prefix: bool = False) -> str | None:
+    """What is wrong with a file, or with its first `expected.length` bytes; None: nothing."""
     try:
         length = path.stat().st_size
-        if length < known.length or (length > known.length and not prefix):
-            return f"{known.length:,} bytes were committed, {length:,} are there"
-        return None if prefix_sum(path, known.length).hexdigest() == known.sha256 else "damaged"
+        if length < expected.length or (length > expected.length and not prefix):
+            return f"{expected.length:,} bytes were committed, {length:,} are there"
+        return (
+            None if prefix_sum(path, expected.length).hexdigest() == expected.sha256 else "damaged"
+        )
     except FileNotFoundError:
         return "missing"
     except OSError as error:
@@ -64,6 +70,20 @@ def prefix_sum(path: Path, length: int) -> Any:
     return total
 
 
+@contextmanager
+def exclusive(lock_file: Path, message: str) -> Iterator[None]:
+    """Hold a lock while the block runs; `RunError(message)` when another process holds it."""
+    lock = filelock.FileLock(lock_file, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise RunError(message) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 class Folder:
     """A directory that one process writes; `sync` makes what was written survive a power cut."""
 
@@ -72,7 +92,7 @@ class Folder:
         self.unsynced: dict[Path, None] = {}
 
     def write(self, name: str, content: bytes, mode: str = "wb") -> None:
-        """Write, or with mode "ab" append to, a file that no commit points at, or not that far."""
+        """Write a file, or append to it with mode "ab": only bytes that no commit points at."""
         path = self.path / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +118,7 @@ class Folder:
         self.unsynced.clear()
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of another one: the old bytes, or the new, at every moment."""
+        """Replace a file atomically: at every moment it holds the old bytes or the new ones."""
         part = f"{name}.part"
         self.write(part, content)
         try:
@@ -109,7 +129,7 @@ class Folder:
             raise self.explained(error, name, len(content)) from error
 
     def explained(self, error: OSError, name: str, needed: int) -> OSError:
-        """The same error in words that help, where it is about room or rights."""
+        """The same error with a repair, where it is about disk space or permissions."""
         if error.errno in NO_ROOM:
             free = shutil.disk_usage(self.path).free
             limit = ", or a limit on file sizes" if error.errno == errno.EFBIG else ""
@@ -137,14 +157,14 @@ def sync(path: Path) -> None:
 
 
 class Journal:
-    """A file that only grows. A commit knows its first bytes; what is behind them is cut off."""
+    """A file that only grows. A commit covers its first bytes; `reset` cuts off the rest."""
 
     def __init__(self, folder: Folder, name: str):
         self.folder, self.name = folder, name
         self.length, self.total = 0, hashlib.sha256()
 
     def reset(self, length: int = 0) -> None:
-        """Go on behind the first `length` bytes."""
+        """Keep the first `length` bytes and append after them."""
         path = self.folder.path / self.name
         if path.exists():
             os.truncate(path, length)

@@ -32,7 +32,7 @@ def open(path: Any) -> Run:
 
 def newest(path: Path, thorough: bool) -> tuple[dict[str, Any], list[str]]:
     """The newest whole commit, and what is wrong with a newer one."""
-    said = []
+    notes = []
     for name in (CURRENT, PREVIOUS):
         try:
             commit = commits.load(path, name)
@@ -41,36 +41,36 @@ def newest(path: Path, thorough: bool) -> tuple[dict[str, Any], list[str]]:
         except RunError as error:
             commit, wrong = None, [f"{name}: {error}"]
         if commit is not None and not wrong:
-            if said:
+            if notes:
                 steps = commit["progress"].get("steps")
-                said.append(f"going back to the commit before, at step {steps}")
-            return commit, said
-        said += [text for text in wrong if text not in said]
+                notes.append(f"going back to the commit before, at step {steps}")
+            return commit, notes
+        notes += [text for text in wrong if text not in notes]
     raise RunError(
-        f"run_dir={str(path)!r}: no whole commit is left ({'; '.join(said)}). Put the damaged files "
+        f"run_dir={str(path)!r}: no whole commit is left ({'; '.join(notes)}). Put the damaged files "
         "back from a copy, or sample again in another directory; what is whole can still be read."
     )
 
 
 def verify(path: Any) -> list[str]:
     """Check every file of a run against its sha256. The problems found; none: all is as committed."""
-    path, found = Path(path), []
+    path, problems = Path(path), []
     if not path.is_dir() or not commits.is_run(path):
         return [f"{str(path)!r} is not a run directory: it has no {CURRENT}"]
     for name in (CURRENT, PREVIOUS):
         try:
             commit = commits.load(path, name)
             sides = commits.side_problems(path, commit)
-            problems = commits.state_problems(path, commit)
-            problems += [f"{side}: {what}" for side, what in sides.items()]
-            problems += commits.chunk_problems(path, commit, thorough=True)
+            wrong = commits.state_problems(path, commit)
+            wrong += [f"{side}: {what}" for side, what in sides.items()]
+            wrong += commits.chunk_problems(path, commit, thorough=True)
         except RunError as error:
-            problems = [f"{name}: {error}"]
+            wrong = [f"{name}: {error}"]
         else:
             if not commit.get("previous") and not (path / PREVIOUS).exists():
-                return found + problems  # the first commit of a run has none before it
-        found += [text for text in problems if text not in found]
-    return found
+                return problems + wrong  # the first commit of a run has none before it
+        problems += [text for text in wrong if text not in problems]
+    return problems
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Run:
     def averages(self) -> dict[str, Any]:
         """The online averages: an array [chain, ...], or a dict of them, for each observable."""
         names = list(self.config["observables"])
-        found: dict[str, Any] = {}
+        averages: dict[str, Any] = {}
         for name, variable in zip(names, file_names(names), strict=True):
             prefix = f"averages/{variable}/"
             leaves = {
@@ -121,17 +121,17 @@ class Run:
                 for key, value in self.arrays.items()
                 if key.startswith(prefix)
             }
-            found[name] = leaves["x"] if list(leaves) == ["x"] else leaves
-        return found
+            averages[name] = leaves["x"] if list(leaves) == ["x"] else leaves
+        return averages
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """A dict for each commit; none where the file is damaged."""
-        known = self.commit["files"][METRICS]
-        if problem(self.path / METRICS, known, prefix=True):
+        expected = self.commit["files"][METRICS]
+        if problem(self.path / METRICS, expected, prefix=True):
             return []
         with (self.path / METRICS).open("rb") as file:
-            return [json.loads(line) for line in file.read(known.length).splitlines()]
+            return [json.loads(line) for line in file.read(expected.length).splitlines()]
 
     @property
     def leaves(self) -> dict[str, Stored]:
@@ -196,8 +196,8 @@ class Stored(BackendArray):
         if len(first):
             parts.append(self.chunks((chains, slice(first.start, first.stop, first.step), *rest)))
         if len(first) < len(places):
-            held = slice(start - self.whole, places.stop - self.whole, places.step)
-            parts.append(self.tail[(chains, held, *rest)])
+            tail = slice(start - self.whole, places.stop - self.whole, places.step)
+            parts.append(self.tail[(chains, tail, *rest)])
         if not parts:
             return self.tail[(chains, slice(0, 0), *rest)]
         axis = 1 if isinstance(chains, slice) else 0

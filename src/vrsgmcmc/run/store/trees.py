@@ -20,13 +20,13 @@ def is_key(leaf: Any) -> bool:
 
 def named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
     """The leaves under their names, as NumPy arrays; keys as their words."""
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, leaf in named_leaves(tree):
         name = f"{prefix}/{name}"
-        if name in found:
+        if name in arrays:
             raise RunError(f"two leaves have the name {name!r}. Rename one of them.")
-        found[name] = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
-    return found
+        arrays[name] = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+    return arrays
 
 
 def rebuilt(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:

@@ -9,17 +9,17 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 
 from vrsgmcmc.run.store import commits, environment, trees
 from vrsgmcmc.run.store.commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from vrsgmcmc.run.store.draws import FOLDER, Layout
-from vrsgmcmc.run.store.files import Folder, Journal, RunError, as_json, record
+from vrsgmcmc.run.store.files import Folder, Journal, RunError, as_json, exclusive, record
+from vrsgmcmc.run.store.identity import check_same
 from vrsgmcmc.run.store.reader import Run, newest
 
 LOCK = "run.lock"
@@ -62,68 +62,31 @@ def write(
         if names and not is_left_over(names):
             raise RunError(
                 f"run_dir={str(path)!r} is not empty and not a run: it holds "
-                f"{environment.shown(', '.join(names))}. Name a new directory."
+                f"{environment.shorten(', '.join(names))}. Name a new directory."
             )
     folder = Folder(path)
-    lock = filelock.FileLock(path / LOCK, timeout=0)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except filelock.Timeout:
-        raise RunError(
-            f"run_dir={str(path)!r}: another process is writing to this run. Wait for it, or name "
-            "another directory."
-        ) from None
-    except OSError as error:
-        raise folder.explained(error, LOCK, 0) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(
+                exclusive(
+                    path / LOCK,
+                    f"run_dir={str(path)!r}: another process is writing to this run. Wait for it, or "
+                    "name another directory.",
+                )
+            )
+        except OSError as error:
+            raise folder.explained(error, LOCK, 0) from error
         writer = Writer(folder, config, surroundings, layout)
         writer.take(state_bytes)
         yield writer
-    finally:
-        lock.release()
 
 
 def is_left_over(names: list[str]) -> bool:
     """Whether these are files of a run that was stopped before its first commit."""
-    known = {LOCK, FOLDER, LEDGER, METRICS, "config.json", "environment.json"}
-    known |= {commits.state_name(0), CURRENT}
-    return LOCK in names and known.issuperset(name.removesuffix(".part") for name in names)
-
-
-def check_same(
-    path: Path, commit: dict[str, Any], config: dict[str, Any], surroundings: dict[str, Any]
-) -> None:
-    """Refuse another run, and say what is different; note what may change bits."""
-    there = commit["environment"]
-    binding, notes = environment.compare(there, surroundings)
-    other = list(environment.differences(commit["config"], config))
-    if commit["finished"]:  # it is only read, so any machine and any version will do
-        binding = [text for text in binding if text.startswith(("data", "seed"))]
-        if there.get("versions") != surroundings["versions"]:
-            other = [(name, text) for name, text in other if not name.startswith("model")]
-    reasons = [text for _, text in other] + binding
-    if reasons:
-        more = ""
-        versions = [each.get("versions", {}).get("vrsgmcmc") for each in (there, surroundings)]
-        if versions[0] != versions[1] and any(name.startswith("model") for name, _ in other):
-            more = (
-                f" The run was made with vrsgmcmc {versions[0]}, and this is {versions[1]}: a step of "
-                f"theirs is another program. Finish the run with vrsgmcmc {versions[0]}."
-            )
-        if any(name == "num_steps" for name, _ in other):
-            more += (
-                " To go on behind the end of a run, pass init=result.state and another run_dir: steps "
-                "are counted on."
-            )
-        raise RunError(
-            f"run_dir={str(path)!r} holds another run:\n  "
-            + "\n  ".join(reasons)
-            + f"\nMake these equal to resume it, or name another directory.{more}"
-        )
-    if not commit["finished"]:
-        for text in notes:
-            logger.warning("%s: %s; resumed, though bits may differ", path.name, text)
+    ours = {LOCK, FOLDER, LEDGER, METRICS, "config.json", "environment.json"}
+    ours |= {commits.state_name(0), CURRENT}
+    return LOCK in names and ours.issuperset(name.removesuffix(".part") for name in names)
 
 
 class Writer:
@@ -144,7 +107,7 @@ class Writer:
         self.bytes: bytes | None = None  # and its bytes
         self.ledger, self.metrics = Journal(folder, LEDGER), Journal(folder, METRICS)
         self.files: dict[str, Any] = {}  # of commits, that never change
-        self.drawn = self.chunks = self.held = 0  # draws, whole chunks of them, and the rest
+        self.draws = self.chunks = self.buffered = 0  # draws, whole chunks of them, and the rest
         self.lines: list[str] = []
         self.last, self.pause = time.monotonic(), SECONDS_BETWEEN_COMMITS
         if layout is not None:
@@ -172,22 +135,22 @@ class Writer:
         self.bytes = commits.to_bytes(commit)
         self.standing = commit["number"]
         self.number = max(self.standing, *self.state_numbers())
-        self.drawn, self.chunks = commit["draws"], commit["chunks"]
+        self.draws, self.chunks = commit["draws"], commit["chunks"]
         if not commit["finished"]:
             self.check_space(state_bytes)
         self.repair(commit)
         if self.layout is not None and not commit["finished"]:
-            self.held = self.drawn - self.chunks * self.layout.chunk
+            self.buffered = self.draws - self.chunks * self.layout.chunk
             for buffer, stored in zip(self.buffers, self.resumed.leaves.values(), strict=True):
-                buffer[:, : self.held] = stored.tail
+                buffer[:, : self.buffered] = stored.tail
 
     def sides(self) -> dict[str, bytes]:
         """The files that are written once."""
-        found = {"config.json": as_json(self.config), "environment.json": as_json(self.environment)}
+        files = {"config.json": as_json(self.config), "environment.json": as_json(self.environment)}
         if self.layout is not None:
             for name, content in self.encoded.items():
-                found[f"{FOLDER}/{name}"] = content.to_bytes()
-        return found
+                files[f"{FOLDER}/{name}"] = content.to_bytes()
+        return files
 
     def write_sides(self, contents: dict[str, bytes]) -> None:
         for name, content in contents.items():
@@ -203,8 +166,8 @@ class Writer:
             )
             logger.warning("%s: %s: %s; made again.%s", self.path.name, name, what, lost)
         self.files = {
-            name: known
-            for name, known in commit["files"].items()
+            name: expected
+            for name, expected in commit["files"].items()
             if name not in commits.JOURNALS and not name.startswith("state-")
         }
         self.write_sides({k: v for k, v in self.sides().items() if k in wrong})
@@ -226,9 +189,7 @@ class Writer:
 
     def check_space(self, state_bytes: int) -> None:
         """Refuse to start what cannot fit on the disk."""
-        needed = (
-            4 * state_bytes
-        )  # two states that commits point at, one in the making, and the tail
+        needed = 4 * state_bytes  # of two commits, of the next one, and the tail
         if self.layout is not None:
             there = sum(length for _, length in self.layout.files(self.chunks))
             needed += self.layout.nbytes - there
@@ -241,8 +202,8 @@ class Writer:
             )
 
     def state_numbers(self) -> list[int]:
-        found = self.path.glob("state-*.safetensors")
-        return [int(p.stem[6:]) for p in found if p.stem[6:].isdecimal()] or [-1]
+        states = self.path.glob("state-*.safetensors")
+        return [int(p.stem[6:]) for p in states if p.stem[6:].isdecimal()] or [-1]
 
     def note(self, name: str, content: bytes) -> None:
         """A line for the ledger."""
@@ -253,13 +214,13 @@ class Writer:
         assert self.layout is not None
         done, some = 0, leaves[0].shape[1]
         while done < some:
-            count = min(some - done, self.layout.chunk - self.held)
+            count = min(some - done, self.layout.chunk - self.buffered)
             for buffer, leaf in zip(self.buffers, leaves, strict=True):
-                buffer[:, self.held : self.held + count] = leaf[:, done : done + count]
-            self.held += count
-            self.drawn += count
+                buffer[:, self.buffered : self.buffered + count] = leaf[:, done : done + count]
+            self.buffered += count
+            self.draws += count
             done += count
-            if self.held == self.layout.chunk:
+            if self.buffered == self.layout.chunk:
                 self.write_chunk()
 
     def write_chunk(self) -> None:
@@ -267,13 +228,13 @@ class Writer:
         assert self.layout is not None
         start = self.chunks * self.layout.chunk
         for array, buffer in zip(self.arrays, self.buffers, strict=True):
-            array[:, start : start + self.held] = buffer[:, : self.held]
+            array[:, start : start + self.buffered] = buffer[:, : self.buffered]
         chunks = {name: self.encoded.pop(name) for name in list(self.encoded) if "/c/" in name}
         for name, content in chunks.items():
             content = content.to_bytes()
             self.folder.write(f"{FOLDER}/{name}", content)
             self.note(f"{FOLDER}/{name}", content)
-        self.chunks, self.held = self.chunks + 1, 0
+        self.chunks, self.buffered = self.chunks + 1, 0
 
     @property
     def due(self) -> bool:
@@ -285,10 +246,10 @@ class Writer:
         """Everything so far, at once: when this returns it is on disk, until then the last one is."""
         clock = time.monotonic()
         if self.layout is not None:
-            if finished and self.held:
+            if finished and self.buffered:
                 self.write_chunk()
             for leaf, buffer in zip(self.layout.leaves, self.buffers, strict=True):
-                arrays[f"tail/{leaf.variable}"] = buffer[:, : self.held]
+                arrays[f"tail/{leaf.variable}"] = buffer[:, : self.buffered]
         number, state = self.number + 1, trees.to_bytes(arrays)
         name = commits.state_name(number)
         self.folder.write(name, state)
@@ -296,7 +257,7 @@ class Writer:
         self.lines.clear()
         line = {name: value for name, value in progress.items() if np.isscalar(value)}
         self.metrics.append(
-            json.dumps({**line, "draws": self.drawn}, sort_keys=True).encode() + b"\n"
+            json.dumps({**line, "draws": self.draws}, sort_keys=True).encode() + b"\n"
         )
         self.folder.sync()
         files = {**self.files, name: record(state)}
@@ -307,7 +268,7 @@ class Writer:
                 "previous": self.bytes is not None,
                 "finished": finished,
                 "progress": progress,
-                "draws": self.drawn,
+                "draws": self.draws,
                 "chunks": self.chunks,
                 "config": self.config,
                 "environment": self.environment,
