@@ -83,9 +83,12 @@ def test_the_step_sizes_of_choosing_behave_as_it_says(elsewhere):
 
 def test_the_integrator_of_extending_is_exact_where_sgld_is_not(elsewhere, capsys):
     *_, names = execute(ROOT / "docs" / "extending.md")
-    sgld, averaged = map(float, capsys.readouterr().out.split())
+    sgld, averaged, anchor, error = map(float, capsys.readouterr().out.split())
     assert abs(sgld - 2) < 0.05
     assert abs(averaged - 1) < 0.03
+    assert anchor == pytest.approx(0.1)  # the estimator: half of the way, and unbiased
+    assert abs(error) < 1e-3
+    assert np.all(np.isfinite(names["result"].draws))
     kernel = (vr.models.gaussian.posterior(), vr.svrg(), names["LeimkuhlerMatthews"]())
     assert vr.kernel(*kernel, size=100, batch_size=10).period == 10
 

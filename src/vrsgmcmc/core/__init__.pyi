@@ -14,6 +14,7 @@ from .compiled import Program as Program
 from .compiled import Roots as Roots
 from .compiled import Setting as Setting
 from .compiled import Span as Span
+from .estimators.anchored import Anchored as Anchored
 from .gradients import PART_BYTES as PART_BYTES
 from .gradients import augment_batch as augment_batch
 from .gradients import cut as cut
@@ -49,6 +50,7 @@ from .tree import named_leaves as named_leaves
 from .tree import nbytes as nbytes
 from .tree import square_norm as square_norm
 from .tree import take as take
+from .types import STATIC as STATIC
 from .types import Batch as Batch
 from .types import Data as Data
 from .types import Estimator as Estimator
