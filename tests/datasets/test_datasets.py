@@ -388,7 +388,7 @@ def test_the_cache_is_where_the_system_wants_it(platform, environment, expected,
         monkeypatch.delenv(name, raising=False)
     for name, value in ({"HOME": "/home/me"} | environment).items():
         monkeypatch.setenv(name, value)
-    assert locate.cache() == Path(expected)
+    assert locate.cache_dir() == Path(expected)
 
 
 def test_without_a_home_the_message_says_what_to_set(monkeypatch, tiny):
@@ -653,7 +653,7 @@ def test_text_that_is_not_utf8_is_refused():
 
 def test_a_word_that_the_training_text_has_not_is_refused():
     with pytest.raises(ValueError, match="'dog' is not a word of the training text"):
-        vocabulary.numbered(["cat"], ["cat"], ["dog", "cat"])
+        vocabulary.number_words(["cat"], ["cat"], ["dog", "cat"])
 
 
 # the real data

@@ -581,7 +581,7 @@ def test_get_that_is_interrupted_keeps_what_has_come(text, net, tmp_path, capsys
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(download, "sum_of", interrupt)
+        context.setattr(download, "sha256_of", interrupt)
         code, _, err = run(["data", "get", "ptb"], capsys)
     assert code == 130
     assert "The same command goes on behind what has been kept." in err

@@ -1,10 +1,10 @@
-"""Data sets and the few preparations that they need, in NumPy.
+"""Data sets, a user's own table (`tables`), and transforms of tables, in NumPy.
 
-`pima()` comes with the package. `mnist()`, `cifar10()`, `penn_treebank()` and `wikitext2()` are found
-on this machine, or downloaded once into the user's cache (`finding`). Whatever is read is compared with
-a known sha256 first (`sums`), and nothing is ever unpickled.
+`pima()` comes with the package. `mnist()`, `cifar10()`, `penn_treebank()` and `wikitext2()` read files
+on this machine, or download them once into the user's cache (`locate`). Every file is compared with its
+published sha256 before it is parsed (`checksums`), and nothing is unpickled.
 
-Names are imported when they are first asked for, so that the table of files alone costs nothing.
+Names are imported on first use, so that the catalogue alone loads without NumPy.
 """
 
 import lazy_loader

@@ -1,16 +1,15 @@
-"""A file from the first mirror that gives all of it.
+"""Download a file from the first mirror that serves all of it.
 
-What comes is kept in NAME.part, and a download that broke off goes on behind it, from the same mirror
-or from another; of an answer that does not say how long it is, all or nothing is kept. The file gets
-its name at the end, in one step, when its length and sha256 are those of the catalogue: a mirror is
-asked, never trusted. One process downloads, others wait for it.
+Bytes are collected in NAME.part, and an interrupted download continues from there, at the same mirror
+or at another. A response without a length replaces the part only if it is complete. The file gets its
+name in one step at the end, when its length and sha256 are those of the catalogue: mirrors are not
+trusted. One process downloads a file while others wait for it.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import http.client
 import os
 import re
 import shutil
@@ -20,174 +19,165 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from vrsgmcmc.datasets.catalogue import File
-from vrsgmcmc.datasets.meter import Meter
+from vrsgmcmc.datasets.meter import Meter, meter
 
-TIMEOUT = 30.0  # seconds to wait for an answer, or for the next bytes
-WINDOW, SLOWEST = 60.0, 1024.0  # in so many seconds there must be so many bytes for each
-TRIES = 4  # at one mirror, as long as each brings something
-AT_ONCE = 2**16
+TIMEOUT = 30.0  # seconds to wait for a response, or for the next bytes
+WINDOW, SLOWEST = 60.0, 1024.0  # a mirror is too slow below SLOWEST bytes/s over WINDOW seconds
+TRIES = 4  # requests to one mirror, as long as each brings some bytes
+BLOCK = 2**16
 
 
 class Unavailable(Exception):
-    """Why a mirror, or all of them, did not give a file."""
+    """Why a mirror, or all of them, did not serve a file."""
+
+
+class Overlong(Unavailable):
+    """The mirror sends more bytes than the file has."""
 
 
 def download(file: File, path: Path) -> None:
-    """Bring a file to `path`."""
-    part = path.with_name(f"{path.name}.part")
-    with explained(path.parent):
+    """Download a file to `path`, unless it is there."""
+    part, unsized = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.new")
+    with disk_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path), Meter(file.name, file.length) as meter:
-            if path.is_file():  # the other process has brought it
+        with acquire_lock(path), meter(file.name, file.length) as bar:
+            if path.is_file():  # another process has downloaded it
                 return
-            aside(part).unlink(missing_ok=True)  # of a process that was killed
-            from_any(file, part, meter)
-            with part.open("rb") as whole:
-                os.fsync(whole.fileno())
+            unsized.unlink(missing_ok=True)  # of a process that was killed
+            try_mirrors(file, part, bar)
+            with part.open("rb") as stream:
+                os.fsync(stream.fileno())
             os.replace(part, path)
 
 
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """One process at a time; the system lets go of the lock of one that died."""
+def acquire_lock(path: Path) -> AcquireReturnProxy:
+    """Wait until no other process downloads this file; the lock of a dead process is free."""
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
-        lock.acquire(timeout=0)
+        return lock.acquire(timeout=0)
     except Timeout:
         print(f"{path.name}: waiting for another process", file=sys.stderr, flush=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        return lock.acquire()
 
 
-def from_any(file: File, part: Path, meter: Meter) -> None:
+def try_mirrors(file: File, part: Path, bar: Meter) -> None:
+    """Complete the part from the first mirror that can."""
     reasons = []
     for url in file.mirrors:
-        meter.say(f"{file.name}, {file.length:,} bytes, from {url}")
+        bar.say(f"{file.name}, {file.length:,} bytes, from {url}")
         try:
-            return from_one(url, file, part, meter)
+            return complete(url, file, part, bar)
         except Unavailable as error:
             reasons.append(f"  {url}: {error}")
-            meter.say(reasons[-1])
+            bar.say(reasons[-1])
     raise Unavailable("\n".join(reasons))
 
 
-def from_one(url: str, file: File, part: Path, meter: Meter) -> None:
-    """Bring the rest of a part from one mirror; it is whole and right afterwards."""
+def complete(url: str, file: File, part: Path, bar: Meter) -> None:
+    """Complete the part from one mirror, and check its sha256."""
     if size(part) > file.length:
         part.unlink()
-    breaks = 0
+    failures = 0
     while True:
         before = size(part)
         try:
-            receive(url, file, part, meter)
+            receive(url, file, part, bar)
         except Unavailable:
-            breaks += 1
-            if breaks == TRIES or size(part) <= before:
+            failures += 1
+            if failures == TRIES or size(part) <= before:
                 raise
             continue
-        found = sum_of(part)
-        if found == file.sha256:
+        actual = sha256_of(part)
+        if actual == file.sha256:
             return
         part.unlink()
-        if before == 0:  # else the bytes that were here may be to blame: once more, from nothing
-            raise Unavailable(f"expected sha256 {file.sha256}, got {found}")
+        if before == 0:  # else the earlier bytes may be wrong: download all of them again
+            raise Unavailable(f"expected sha256 {file.sha256}, got {actual}")
 
 
-def receive(url: str, file: File, part: Path, meter: Meter) -> None:
-    """Ask for the bytes behind those that are here, and append what comes."""
+def receive(url: str, file: File, part: Path, bar: Meter) -> None:
+    """Request the bytes that the part lacks, and append them."""
     start = size(part)
     if start == file.length:
         return
     headers = {"User-Agent": f"vrsgmcmc/{version('vrsgmcmc')}"}
     if start:
         headers["Range"] = f"bytes={start}-"
-    with told():
+    with mirror_errors():
         response = opener().open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     with response:
-        start = check_answer(response, start, file.length)
-        room(part, file.length - start)
+        start = first_byte(response, start, file.length)
+        check_space(part.parent, file.length - start)
         if response.length is None and not start:
-            return whole_or_nothing(response, file, part, meter)
+            return receive_unsized(response, file, part, bar)
         with part.open("ab" if start else "wb") as out:
             try:
-                copy(response, out, start, file.length, meter)
+                copy(response, out, start, file.length, bar)
             except Overlong:
                 out.truncate(0)
                 raise
 
 
-def whole_or_nothing(
-    response: http.client.HTTPResponse, file: File, part: Path, meter: Meter
-) -> None:
-    """An answer that does not say how long it is may be a page about something else.
+def receive_unsized(response: HTTPResponse, file: File, part: Path, bar: Meter) -> None:
+    """Replace the part by a response of unknown length, if that is as long as the file.
 
-    It takes the place of what is here only if it is as long as the file.
+    It may be a page about something else, such as the login page of a hotel.
     """
+    unsized = part.with_name(f"{part.name}.new")
     try:
-        with aside(part).open("wb") as out:
-            copy(response, out, 0, file.length, meter)
-        os.replace(aside(part), part)
+        with unsized.open("wb") as out:
+            copy(response, out, 0, file.length, bar)
+        os.replace(unsized, part)
     finally:
-        aside(part).unlink(missing_ok=True)
+        unsized.unlink(missing_ok=True)
 
 
-def aside(part: Path) -> Path:
-    return part.with_name(f"{part.name}.new")
-
-
-def check_answer(response: http.client.HTTPResponse, start: int, length: int) -> int:
-    """Where the bytes begin that a mirror is about to send: 0 if it knows nothing of ranges."""
+def first_byte(response: HTTPResponse, start: int, length: int) -> int:
+    """The offset of the bytes that a mirror is about to send: 0 if it does not support ranges."""
     if response.status == 206:
-        place = response.headers.get("Content-Range", "")
-        if not re.fullmatch(rf"bytes {start}-{length - 1}/({length}|\*)", place):
-            raise Unavailable(f"asked for the bytes from {start:,}, offered {plain(place)!r}")
+        offer = response.headers.get("Content-Range", "")
+        if not re.fullmatch(rf"bytes {start}-{length - 1}/({length}|\*)", offer):
+            raise Unavailable(f"asked for the bytes from {start:,}, offered {printable(offer)!r}")
     else:
         start = 0
-    if response.length not in (None, length - start):  # None: it does not say
+    if response.length not in (None, length - start):  # None: no length in the response
         raise Unavailable(f"expected {length - start:,} bytes, offered {response.length:,}")
     return start
 
 
-class Overlong(Unavailable):
-    """A mirror that does not stop where the file ends."""
-
-
-def copy(
-    response: http.client.HTTPResponse, out: IO[bytes], done: int, length: int, meter: Meter
-) -> None:
-    began, came = time.monotonic(), 0
+def copy(response: HTTPResponse, out: IO[bytes], done: int, length: int, bar: Meter) -> None:
+    """Append the response to a file of `done` bytes, until there are `length`."""
+    start, received = time.monotonic(), 0
     while True:
-        with told():
-            data = response.read1(AT_ONCE)
+        with mirror_errors():
+            data = response.read1(BLOCK)
         if not data:
             break
         done += len(data)
         if done > length:
             raise Overlong(f"sends more than the {length:,} bytes of the file")
         out.write(data)
-        meter.at(done)
-        came += len(data)
-        seconds = time.monotonic() - began
+        bar.update(done)
+        received += len(data)
+        seconds = time.monotonic() - start
         if seconds > WINDOW and done < length:
-            if came < SLOWEST * seconds:
-                raise Unavailable(f"too slow: {came / seconds:,.0f} bytes/s")
-            began, came = time.monotonic(), 0
+            if received < SLOWEST * seconds:
+                raise Unavailable(f"too slow: {received / seconds:,.0f} bytes/s")
+            start, received = time.monotonic(), 0
     if done < length:
         raise Unavailable(f"broke off after {done:,} of {length:,} bytes")
 
 
 def opener() -> urllib.request.OpenerDirector:
-    """HTTP and HTTPS, through the user's proxy if there is one; a redirect to a file is refused."""
+    """HTTP and HTTPS, through the user's proxy if there is one; no redirects to local files."""
     director = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -203,29 +193,29 @@ def opener() -> urllib.request.OpenerDirector:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Whatever goes wrong on the way to a mirror, in a few words."""
+def mirror_errors() -> Iterator[None]:
+    """Turn every error of a connection into `Unavailable`, with a short reason."""
     try:
         yield
     except urllib.error.HTTPError as error:
         error.close()
-        raise Unavailable(f"HTTP {error.code} {plain(error.reason)}") from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unavailable(f"HTTP {error.code} {printable(error.reason)}") from None
+    except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
             raise Unavailable(f"nothing came for {TIMEOUT:g} s") from None
-        raise Unavailable(plain(reason) or type(reason).__name__) from None
+        raise Unavailable(printable(reason) or type(reason).__name__) from None
 
 
-def plain(words: object) -> str:
-    """What a mirror says, as a line that cannot play with the terminal."""
-    line = " ".join(str(words).split())
+def printable(text: object) -> str:
+    """One line of at most 200 characters, without control sequences for the terminal."""
+    line = " ".join(str(text).split())
     return "".join(letter for letter in line if letter.isprintable())[:200]
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
-    """What the disk refuses, with the folder and a way out."""
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Add the folder and a way out to every error of the disk."""
     try:
         yield
     except OSError as error:
@@ -236,8 +226,8 @@ def explained(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def room(part: Path, needed: int) -> None:
-    free = shutil.disk_usage(part.parent).free
+def check_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise OSError(errno.ENOSPC, f"{needed:,} bytes are needed and {free:,} are free")
 
@@ -246,6 +236,6 @@ def size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def sum_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""Where the files of a data set are, on this machine or on the net.
+"""Find the files of a data set on this machine, or download them.
 
-A data set lies in a folder of its name. The folder that the caller names is looked at first, then
-VRSGMCMC_DATA, then the user's cache; what is in none of them is downloaded into the cache, unless
+Each data set has a folder of its name. It is looked for in the folder that the caller names, then in
+VRSGMCMC_DATA, then in the user's cache. Missing files are downloaded into the cache, unless
 VRSGMCMC_OFFLINE is set.
 """
 
@@ -18,64 +18,65 @@ DATA, OFFLINE = "VRSGMCMC_DATA", "VRSGMCMC_OFFLINE"
 
 
 def obtain(
-    known: Dataset,
+    dataset: Dataset,
     data_dir: str | os.PathLike[str] | None = None,
     into: str | os.PathLike[str] | None = None,
 ) -> dict[str, Path]:
-    """The path of every file of a data set, by its name; what is missing is downloaded.
+    """The path of every file of a data set, by name; missing files are downloaded.
 
-    `into`: have them in this folder, wherever else they may be.
+    `into`: look in this folder only, and download into it.
     """
-    found = find(known, places(data_dir) if into is None else [Path(into)])
-    missing = [file for file in known.files if file.name not in found]
+    paths = find(dataset, places(data_dir) if into is None else [Path(into)])
+    missing = [file for file in dataset.files if file.name not in paths]
     if not missing:
-        return found
-    home = cache() if into is None else Path(into)
+        return paths
+    home = cache_dir() if into is None else Path(into)
     if os.environ.get(OFFLINE, "0") not in ("", "0"):
-        raise FileNotFoundError(
-            absent(known, missing, home, f"{OFFLINE} forbids to download them.")
-        )
+        reason = f"{OFFLINE} forbids to download them."
+        raise FileNotFoundError(missing_message(dataset, missing, home, reason))
     from vrsgmcmc.datasets.download import Unavailable, download
 
-    for place, file in enumerate(missing):
-        path = home / known.name / file.name
+    for number, file in enumerate(missing):
+        path = home / dataset.name / file.name
         try:
             download(file, path)
         except Unavailable as error:
-            why = f"no mirror has given {file.name}:\n{error}"
-            raise FileNotFoundError(absent(known, missing[place:], home, why)) from error
-        found[file.name] = path
-    return found
+            reason = f"no mirror has given {file.name}:\n{error}"
+            message = missing_message(dataset, missing[number:], home, reason)
+            raise FileNotFoundError(message) from error
+        paths[file.name] = path
+    return paths
 
 
-def find(known: Dataset, folders: Iterable[Path]) -> dict[str, Path]:
-    """The files of a data set that are there, in any of their forms: name -> path."""
-    found: dict[str, Path] = {}
+def find(dataset: Dataset, folders: Iterable[Path]) -> dict[str, Path]:
+    """The paths of those files of a data set that exist, by name; the first folder wins."""
+    paths: dict[str, Path] = {}
     for folder in folders:
-        for file in known.files:
-            forms = (folder / known.name / form for form in (file.name, *file.also))
-            if path := next(filter(Path.is_file, forms), None):
-                found.setdefault(file.name, path)
-        if len(found) == len(known.files):
+        for file in dataset.files:
+            names = filter(None, (file.name, file.alternative))
+            candidates = (folder / dataset.name / name for name in names)
+            if path := next(filter(Path.is_file, candidates), None):
+                paths.setdefault(file.name, path)
+        if len(paths) == len(dataset.files):
             break
-    return found
+    return paths
 
 
 def places(data_dir: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """The folders to look at, one after another."""
+    """The folders that may hold data sets, in the order of the search."""
     for name, folder in (("data_dir", data_dir), (DATA, os.environ.get(DATA) or None)):
         if folder is not None:
             if not Path(folder).is_dir():
                 raise ValueError(f"{name}={os.fspath(folder)!r} is not a folder. Name one that is.")
             yield Path(folder)
-    yield cache()
+    yield cache_dir()
 
 
-def cache() -> Path:
-    """The user's folder for what can be got again, in the manner of the system."""
-    given = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
-    if os.path.isabs(given):  # a relative path is invalid, says the XDG specification
-        return Path(given, "vrsgmcmc")
+def cache_dir() -> Path:
+    """The folder of this package in the user's cache, where the operating system expects it."""
+    base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
+    if os.path.isabs(base):  # the XDG specification calls relative paths invalid
+        return Path(base, "vrsgmcmc")
     try:
         home = Path.home()
     except RuntimeError:
@@ -86,16 +87,18 @@ def cache() -> Path:
     return home.joinpath(*own.get(sys.platform, (".cache",)), "vrsgmcmc")
 
 
-def absent(known: Dataset, missing: list[File], home: Path, why: str) -> str:
-    """What a person needs to bring the files here in another way."""
-    lines = [f"{known.title}: {len(missing)} of {len(known.files)} files are not here, and {why}"]
-    lines += ["Get them yourself:"]
+def missing_message(dataset: Dataset, missing: list[File], home: Path, reason: str) -> str:
+    """What is missing and why, and how a person can bring the files here."""
+    lines = [
+        f"{dataset.title}: {len(missing)} of {len(dataset.files)} files are not here, and {reason}",
+        "Get them yourself:",
+    ]
     for file in missing:
-        forms = "".join(f" (or {form})" for form in file.also)
-        lines += [f"  {file.name}{forms}, {file.length:,} bytes, sha256 {file.sha256}"]
+        other = f" (or {file.alternative})" if file.alternative else ""
+        lines += [f"  {file.name}{other}, {file.length:,} bytes, sha256 {file.sha256}"]
         lines += [f"    {mirror}" for mirror in file.mirrors]
     lines += [
-        f"and put them into {home / known.name}",
-        f"or into the folder {known.name} of a folder that --data-dir, data_dir or {DATA} names.",
+        f"and put them into {home / dataset.name}",
+        f"or into the folder {dataset.name} of a folder that --data-dir, data_dir or {DATA} names.",
     ]
     return "\n".join(lines)

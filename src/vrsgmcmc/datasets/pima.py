@@ -1,8 +1,8 @@
 """Pima Indians Diabetes, the data set that comes with the package.
 
-768 women of Pima heritage, eight measurements, and whether diabetes was found within five years (268
-of them). National Institute of Diabetes and Digestive and Kidney Diseases, donated by V. Sigillito,
-1990.
+768 women of Pima heritage, eight measurements, and whether diabetes was diagnosed within five years
+(268 of them). National Institute of Diabetes and Digestive and Kidney Diseases, donated by V.
+Sigillito, 1990.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pima(
     """Measurements x [768, 8], columns as in `PIMA_COLUMNS`, and labels y [768] (1: diabetes).
 
     Zeros stand for missing values in glucose, blood pressure, skin fold, insulin and body-mass
-    index; they are returned as they are. `data_dir`: read `pima/pima-indians-diabetes.csv` there
+    index; they are returned unchanged. `data_dir`: read `pima/pima-indians-diabetes.csv` there
     instead of the copy in the package.
     """
     name = "pima-indians-diabetes.csv"
@@ -47,10 +47,10 @@ def pima(
                 f"no file {file}. Put it there, or leave data_dir out to read the package's copy."
             )
     content = file.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != PIMA_SHA256:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != PIMA_SHA256:
         raise ValueError(
-            f"{file} is not the Pima data: expected sha256 {PIMA_SHA256}, got {found}. "
+            f"{file} is not the Pima data: expected sha256 {PIMA_SHA256}, got {actual}. "
             "Restore the file (or install the package again)."
         )
     table = np.loadtxt(content.decode("ascii").splitlines(), delimiter=",")

@@ -1,7 +1,7 @@
 """Penn Treebank and WikiText-2: running text, word by word.
 
-Words are what stands between blanks, and every line ends with one `<eos>`. The words of the training
-text, in the order in which they first appear, are the vocabulary; the other parts have no others.
+Words are separated by blanks, and every line ends with one `<eos>`. The vocabulary is the words of the
+training text in the order of their first appearance; the other parts contain no other words.
 
 T. Mikolov's form of the Penn Treebank, as used by W. Zaremba, I. Sutskever, O. Vinyals, "Recurrent
 Neural Network Regularization", 2014. S. Merity, C. Xiong, J. Bradbury, R. Socher, "Pointer Sentinel
@@ -39,13 +39,14 @@ def wikitext2(data_dir: str | os.PathLike[str] | None = None) -> Tokens:
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None) -> Tokens:
-    known = CATALOGUE[name]
-    paths = obtain(known, data_dir)
-    return numbered(*(words(content(file, paths[file.name]), file.name) for file in known.files))
+    dataset = CATALOGUE[name]
+    paths = obtain(dataset, data_dir)
+    parts = (words(content(file, paths[file.name]), file.name) for file in dataset.files)
+    return number_words(*parts)
 
 
 def words(text: bytes, name: str = "text") -> list[str]:
-    """The words of a text, and an `<eos>` for each line."""
+    """The words of a text, with an `<eos>` at the end of each line."""
     try:
         lines = text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -55,14 +56,14 @@ def words(text: bytes, name: str = "text") -> list[str]:
     return lines.removesuffix("\n").replace("\n", f" {END} ").split() + [END] * bool(lines)
 
 
-def numbered(train: list[str], valid: list[str], test: list[str]) -> Tokens:
-    """Words as places in the vocabulary of the first part."""
-    places = {word: place for place, word in enumerate(dict.fromkeys(train))}
+def number_words(train: list[str], valid: list[str], test: list[str]) -> Tokens:
+    """Replace each word by its index in the vocabulary of the training text."""
+    indices = {word: index for index, word in enumerate(dict.fromkeys(train))}
     for part in (valid, test):
-        if unknown := set(part) - places.keys():
+        if unknown := set(part) - indices.keys():
             raise ValueError(f"{min(unknown)!r} is not a word of the training text.")
     ids = (
-        np.fromiter(map(places.__getitem__, part), np.int32, len(part))
+        np.fromiter(map(indices.__getitem__, part), np.int32, len(part))
         for part in (train, valid, test)
     )
-    return Tokens(*ids, vocabulary=tuple(places))
+    return Tokens(*ids, vocabulary=tuple(indices))

@@ -1,4 +1,4 @@
-"""The few preparations that a table of data needs."""
+"""Standardise, split and extend tables of data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def standardise(
 ) -> tuple[Float[np.ndarray, "_ d"], ...]:
     """(x - mean) / sd, column by column, with mean and sd (divisor n) of `train` for all tables.
 
-    Always returns a tuple, `train` first: `train, test = standardise(train, test)`. A column that
-    is constant in `train` (a column of ones, say) has no scale: it is left alone in every table,
-    neither shifted nor divided. The results are float64.
+    Returns a tuple, `train` first: `train, test = standardise(train, test)`. Columns that are constant
+    in `train` (a column of ones, say) have no scale and stay unchanged in every table. The results are
+    float64.
     """
     tables = [np.asarray(table, np.float64) for table in (train, *others)]
     for table in tables:
@@ -36,7 +36,7 @@ def split(
     test_fraction: float = 0.2,
     seed: int = 0,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """A random split of the rows: `(x_train, y_train), (x_test, y_test) = split(x, y)`.
+    """Split the rows at random: `(x_train, y_train), (x_test, y_test) = split(x, y)`.
 
     round(test_fraction * n) rows go to the test part. The same seed gives the same split.
     """
@@ -63,7 +63,7 @@ def split(
 
 
 def with_intercept(x: Real[ArrayLike, "..."]) -> Real[np.ndarray, "n columns"]:
-    """x with a column of ones before the others, so that w[0] is the intercept."""
+    """Add a column of ones before the others, so that w[0] is the intercept."""
     x = np.asarray(x)
     if x.ndim != 2:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What the loaders return."""
+"""The records that the loaders return."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from jaxtyping import Int32, UInt8
 
 
 class Images(NamedTuple):
-    """Pictures and their classes, in the order in which they were published."""
+    """Pictures and their classes, in their published order."""
 
     x_train: UInt8[np.ndarray, "n height width *channels"]
     """Grey values or RGB, 0 to 255, channel last."""
     y_train: Int32[np.ndarray, " n"]
-    """0 to 9, places in `classes`."""
+    """0 to 9, indices into `classes`."""
     x_test: UInt8[np.ndarray, "m height width *channels"]
     y_test: Int32[np.ndarray, " m"]
     classes: tuple[str, ...]
 
 
 class Tokens(NamedTuple):
-    """Running text as numbers of words, one `<eos>` at the end of every line, empty lines included."""
+    """Text as indices of words, with one `<eos>` at the end of every line, also of empty ones."""
 
     train: Int32[np.ndarray, " n"]
-    """Places in `vocabulary`."""
+    """Indices into `vocabulary`."""
     valid: Int32[np.ndarray, " m"]
     test: Int32[np.ndarray, " k"]
     vocabulary: tuple[str, ...]
-    """The words of the training text, in the order in which they first appear there."""
+    """The words of the training text, in the order of their first appearance."""

@@ -1,10 +1,10 @@
-"""A user's own table: read, looked at, and made ready for a model.
+"""Read, check and prepare a user's own table for a model.
 
     table = read(Path("patients.csv"), target="outcome")
     ready = prepare(table, classify=True)   # ready.train, ready.test, ready.labels
 
 CSV with a header (separated by commas, semicolons or tabs), `.npz` with arrays of one length, or `.npy`
-with one row per datum. Whatever cannot be meant is refused with its place. Nothing is unpickled.
+with one row per datum. A mistake in a file is refused, with its line and column. Nothing is unpickled.
 """
 
 from vrsgmcmc.datasets.tables.prepare import Prepared, holds_labels, prepare

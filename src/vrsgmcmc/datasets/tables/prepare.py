@@ -1,4 +1,4 @@
-"""A table made ready: labels as numbers, a split, and columns on one scale."""
+"""Prepare a table for a model: numbers for labels, a random split, and columns on one scale."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from vrsgmcmc import datasets
-from vrsgmcmc.datasets.tables.read import Table, as_number
+from vrsgmcmc.datasets import transforms
+from vrsgmcmc.datasets.tables.read import Table, parse_number
 
-FEW_VALUES = 20  # a column of so few whole numbers holds labels
-LARGEST = float(np.finfo(np.float32).max ** 0.5)  # whose square a model can still take
+FEW_VALUES = 20  # a target with at most so many whole numbers holds labels
+LARGEST = float(np.finfo(np.float32).max ** 0.5)  # the square of it is finite in float32
 
 
 class Prepared(NamedTuple):
-    """What a model is trained on and tested on."""
+    """The training and test data of a model."""
 
     train: tuple[Float[np.ndarray, "n d"], np.ndarray]
     test: tuple[Float[np.ndarray, "k d"], np.ndarray]
     test_rows: Int[np.ndarray, " k"]
     columns: tuple[str, ...]
     target: str
-    labels: tuple[str, ...]  # class k is labels[k]; none for a regression
+    labels: tuple[str, ...]  # class k is labels[k]; empty for a regression
     center: float  # a target in the user's units is center + scale * y
     scale: float
     notes: tuple[str, ...]
 
 
 def holds_labels(y: np.ndarray) -> bool:
-    """Whether a target is a class: text, or a few whole numbers."""
+    """Whether a target holds classes: text, or few different whole numbers."""
     if y.dtype.kind == "U":
         return True
     values = np.unique(y)
@@ -49,26 +49,27 @@ def prepare(
     varies = table.x.min(0) < table.x.max(0)
     if not varies.any():
         raise ValueError("every column is constant, so there is nothing to predict from.")
+    names = np.array(table.columns, object)
     if not varies.all():
-        dropped = [name for name, kept in zip(table.columns, varies, strict=True) if not kept]
-        notes.append(f"Columns that are constant were left out: {', '.join(dropped[:10])}.")
-    columns = tuple(name for name, kept in zip(table.columns, varies, strict=True) if kept)
-    labels, y = encode(table) if classify else ((), quantities(table))
-    place = np.arange(len(y))
-    (train, _), (test, _) = datasets.split(place, place, test_fraction, seed)
+        dropped = ", ".join(names[~varies][:10])
+        notes.append(f"Columns that are constant were left out: {dropped}.")
+    columns = tuple(names[varies])
+    labels, y = encode_labels(table) if classify else ((), numeric_target(table))
+    rows = np.arange(len(y))
+    (train, _), (test, _) = transforms.split(rows, rows, test_fraction, seed)
     x = table.x[:, varies]
     parts, center, scale = (x[train], x[test]), 0.0, 1.0
     with np.errstate(all="ignore"):
         if standardise:
-            parts = datasets.standardise(*parts)
+            parts = transforms.standardise(*parts)
             if not classify and y[train].min() < y[train].max():
                 center, scale = float(y[train].mean()), float(y[train].std())
                 y = (y - center) / scale
     for names, values in ((columns, np.concatenate(parts)), ((table.target,), y[:, None])):
-        wide = ~(np.abs(values) < LARGEST).all(0)
-        if wide.any():
+        large = ~(np.abs(values) < LARGEST).all(0)
+        if large.any():
             raise ValueError(
-                f"column {names[int(wide.argmax())]!r} holds numbers that are too large, or too near "
+                f"column {names[int(large.argmax())]!r} holds numbers that are too large, or too near "
                 "to each other, to compute with. Rescale it."
             )
     return Prepared(
@@ -84,30 +85,32 @@ def prepare(
     )
 
 
-def encode(table: Table) -> tuple[tuple[str, ...], np.ndarray]:
-    """Labels in their order, and the number of each row's label."""
+def encode_labels(table: Table) -> tuple[tuple[str, ...], np.ndarray]:
+    """The labels in order, and the index of each row's label."""
     values, codes = np.unique(table.y, return_inverse=True)
     if values.size < 2:
         raise ValueError(
-            f"target {table.target!r} is {label(values[0])!r} in every row: no class to tell apart."
+            f"target {table.target!r} is {label_text(values[0])!r} in every row: no class to tell "
+            "apart."
         )
     if values.size > max(FEW_VALUES, len(codes) // 2):
         raise ValueError(
             f"target {table.target!r} has {values.size} different values in {len(codes)} rows: these "
             "are no classes. Use --model linear, or mlp with --task regression."
         )
-    return tuple(label(value) for value in values), codes.reshape(-1).astype(np.int32)
+    return tuple(label_text(value) for value in values), codes.reshape(-1).astype(np.int32)
 
 
-def label(value: Any) -> str:
+def label_text(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def quantities(table: Table) -> np.ndarray:
+def numeric_target(table: Table) -> np.ndarray:
+    """The target of a regression; ValueError if it is text or constant."""
     if table.y.dtype.kind == "U":
-        wrong = next(i for i, cell in enumerate(table.y) if as_number(str(cell)) is None)
+        wrong = next(i for i, cell in enumerate(table.y) if parse_number(str(cell)) is None)
         cell = str(table.y[wrong])[:40]
         raise ValueError(
             f"target {table.target!r} is {cell!r} in {table.place} {table.rows[wrong]}, and a "
