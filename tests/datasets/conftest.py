@@ -10,7 +10,7 @@ from support.dataset_files import (
     TEXTS,
     archive_bytes,
     idx_bytes,
-    renewed,
+    with_content,
 )
 
 from vrsgmcmc.datasets import CATALOGUE, cifar
@@ -39,7 +39,7 @@ def tiny(tmp_path, monkeypatch):
         {name: (a.shape[1:], hashlib.sha256(a).hexdigest()) for name, a in PICTURES.items()},
     )
     for name, parts in contents.items():
-        monkeypatch.setitem(CATALOGUE, name, renewed(name, parts))
+        monkeypatch.setitem(CATALOGUE, name, with_content(name, parts))
         (tmp_path / name).mkdir()
         for file, content in zip(CATALOGUE[name].files, parts, strict=True):
             (tmp_path / name / file.name).write_bytes(content)

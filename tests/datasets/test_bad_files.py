@@ -96,14 +96,14 @@ def test_an_idx_header_that_lies_is_refused(content, message):
 def test_an_idx_file_that_unpacks_without_end_is_cut_short(monkeypatch):
     monkeypatch.setattr(idx, "MOST_BYTES", 1000)
     packed = gzip.compress(HEAD + bytes(2**20))
-    seen = []
+    sizes = []
     read = gzip.GzipFile.read
     monkeypatch.setattr(
-        gzip.GzipFile, "read", lambda self, size: seen.append(size) or read(self, size)
+        gzip.GzipFile, "read", lambda self, size: sizes.append(size) or read(self, size)
     )
     with pytest.raises(ValueError, match="unpacks to more than 1,000 bytes"):
         idx.read_idx(packed)
-    assert seen == [1001]
+    assert sizes == [1001]
 
 
 def with_member(member: tarfile.TarInfo, data: bytes = b"") -> bytes:
@@ -143,8 +143,8 @@ def test_strange_members_of_an_archive_are_passed_over_and_nothing_is_written(
     packed = with_member(member, b"evil"[: member.size])
     monkeypatch.setattr(tarfile.TarFile, "extract", lambda *_, **__: pytest.fail("to disk"))
     monkeypatch.setattr(tarfile.TarFile, "extractall", lambda *_, **__: pytest.fail("to disk"))
-    found = cifar.from_archive(packed)
-    np.testing.assert_array_equal(found.x_train, PICTURES["x_train"])
+    images = cifar.from_archive(packed)
+    np.testing.assert_array_equal(images.x_train, PICTURES["x_train"])
     assert [path.name for path in tmp_path.rglob("*")] == ["here", "now"]
 
 
@@ -185,7 +185,7 @@ class Bomb:
         return os.mkdir, ("exploded",)
 
 
-def pickled(name: str) -> bytes:
+def npz_with_pickle(name: str) -> bytes:
     """An .npz file in which one array is a pickle."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -196,7 +196,7 @@ def pickled(name: str) -> bytes:
     return packed.getvalue()
 
 
-def lying(shape: tuple[int, ...]) -> bytes:
+def npz_with_shape(shape: tuple[int, ...]) -> bytes:
     """An .npz file whose `x_train` says that it has another shape."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -221,10 +221,10 @@ def lying(shape: tuple[int, ...]) -> bytes:
             r"uint8 \[2, 3, 32, 32\], not uint8 \[n, 32, 32, 3\]",
         ),
         (npz_bytes(**PICTURES | {"x_test": 255 - PICTURES["x_test"]}), "x_test in .*sha256"),
-        (pickled("x_train"), "it holds Python objects, which could run code"),
-        (pickled("y_test"), "it holds Python objects, which could run code"),
-        (lying((2**40, 32, 32, 3)), "cannot be read"),
-        (lying((50_000, 32, 32, 3)), "cannot be read"),
+        (npz_with_pickle("x_train"), "it holds Python objects, which could run code"),
+        (npz_with_pickle("y_test"), "it holds Python objects, which could run code"),
+        (npz_with_shape((2**40, 32, 32, 3)), "cannot be read"),
+        (npz_with_shape((50_000, 32, 32, 3)), "cannot be read"),
     ],
 )
 def test_an_npz_file_that_is_another_one_is_refused(content, message, tiny, monkeypatch):

@@ -139,16 +139,16 @@ def test_the_code_of_the_page_runs(tiny, monkeypatch):
 
 def test_the_page_lists_every_file_of_the_catalogue():
     text = PAGE.read_text()
-    shown = cells(text, "file")
-    assert {row for row, _ in shown} == {f"`{folder}/{file.name}`" for folder, file in FILES}
+    table = cells(text, "file")
+    assert {row for row, _ in table} == {f"`{folder}/{file.name}`" for folder, file in FILES}
     for folder, file in FILES:
-        assert shown[f"`{folder}/{file.name}`", "bytes"] == f"{file.length:,}"
-        assert shown[f"`{folder}/{file.name}`", "sha256"] == f"`{file.sha256}`"
+        assert table[f"`{folder}/{file.name}`", "bytes"] == f"{file.length:,}"
+        assert table[f"`{folder}/{file.name}`", "sha256"] == f"`{file.sha256}`"
         for mirror in file.mirrors:
             assert f"<{mirror.rsplit('/', 1)[0]}/>" in text, mirror
     licences = cells(text, "data set")
-    for known in CATALOGUE.values():
-        assert licences[f"`{known.name}`", "licence"].startswith(known.licence)
+    for dataset in CATALOGUE.values():
+        assert licences[f"`{dataset.name}`", "licence"].startswith(dataset.licence)
 
 
 def test_the_recipe_of_the_page_brings_files_by_hand(tiny, capsys, monkeypatch, tmp_path):

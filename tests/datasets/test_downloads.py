@@ -30,7 +30,7 @@ class Answer(BaseHTTPRequestHandler):
     server: "Mirrors"
 
     def do_GET(self):
-        self.server.seen.append((self.path, self.headers["Range"]))
+        self.server.requests.append((self.path, self.headers["Range"]))
         self.server.agents.add(self.headers["User-Agent"])
         with suppress(BrokenPipeError, ConnectionResetError):  # the client has had enough
             self.server.pages[self.path](self)
@@ -52,18 +52,18 @@ class Mirrors(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Answer)
         self.pages: dict[str, Callable[[Answer], None]] = {}
-        self.seen: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
         self.agents: set[str] = set()
-        self.open = threading.Event()  # what a mirror waits for that keeps its client waiting
+        self.open = threading.Event()  # mirrors that keep their clients waiting wait for it
 
     def at(self, **pages: Callable[[Answer], None]) -> tuple[str, ...]:
-        """Put mirrors into the net, and tell their addresses."""
+        """Add mirrors, and return their addresses."""
         self.pages |= {f"/{name}": page for name, page in pages.items()}
         return tuple(f"http://127.0.0.1:{self.server_port}/{name}" for name in pages)
 
     @property
-    def asked(self) -> list[str]:
-        return [path.removeprefix("/") for path, _ in self.seen]
+    def paths(self) -> list[str]:
+        return [path.removeprefix("/") for path, _ in self.requests]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def net(monkeypatch):
         thread.join()
 
 
-def known(mirrors: tuple[str, ...], body: bytes = BODY) -> File:
+def file_at(mirrors: tuple[str, ...], body: bytes = BODY) -> File:
     return File("data.bin", len(body), hashlib.sha256(body).hexdigest(), mirrors)
 
 
@@ -88,7 +88,7 @@ def known(mirrors: tuple[str, ...], body: bytes = BODY) -> File:
 
 
 def good(answer: Answer, body: bytes = BODY) -> None:
-    """All of it, or the range that is asked for."""
+    """All of the file, or the requested range."""
     start = int((answer.headers["Range"] or "bytes=0-")[6:-1])
     if start:
         place = f"bytes {start}-{len(body) - 1}/{len(body)}"
@@ -120,7 +120,7 @@ def another(answer: Answer) -> None:
 
 
 def cut(answer: Answer) -> None:
-    """Half of what is left, and then the line is dead."""
+    """Half of the rest, and then the end of the connection."""
     start = int((answer.headers["Range"] or "bytes=0-")[6:-1])
     place = f"bytes {start}-{len(BODY) - 1}/{len(BODY)}"
     answer.head(206 if start else 200, Content_Length=len(BODY) - start, Content_Range=place)
@@ -128,7 +128,7 @@ def cut(answer: Answer) -> None:
 
 
 def dead(answer: Answer) -> None:
-    """It says that it has the file, and closes the door."""
+    """Announces the file, and closes the connection."""
     answer.head(Content_Length=len(BODY))
 
 
@@ -143,7 +143,7 @@ def long(answer: Answer) -> None:
 
 
 def endless(answer: Answer) -> None:
-    """As far as a test goes."""
+    """More bytes than a test reads."""
     answer.head()
     for _ in range(100):
         answer.wfile.write(bytes(2**16))
@@ -169,7 +169,7 @@ def trickle(answer: Answer) -> None:
 
 
 def elsewhere(answer: Answer) -> None:
-    """Another part than the one that was asked for."""
+    """Another range than the requested one."""
     answer.head(206, Content_Range=f"bytes 5-{len(BODY) - 1}/{len(BODY)}")
     answer.wfile.write(BODY[5:])
 
@@ -192,10 +192,10 @@ def to(target: str) -> Callable[[Answer], None]:
 def test_a_file_comes_whole_and_nothing_else_stays(page, net, tmp_path, capsys):
     path = tmp_path / "new" / "folder" / "data.bin"
     (url,) = net.at(here=page)
-    download.download(known((url,)), path)
+    download.download(file_at((url,)), path)
     assert path.read_bytes() == BODY
     assert {other.name for other in path.parent.iterdir()} == {"data.bin", ".data.bin.lock"}
-    assert net.seen == [("/here", None)]
+    assert net.requests == [("/here", None)]
     assert all(re.fullmatch(r"vrsgmcmc/[\d.]+\S*", agent) for agent in net.agents)
     assert capsys.readouterr().err == f"data.bin, 256,000 bytes, from {url}\n"
 
@@ -203,8 +203,8 @@ def test_a_file_comes_whole_and_nothing_else_stays(page, net, tmp_path, capsys):
 def test_a_file_that_is_there_is_not_asked_for(net, tmp_path):
     path = tmp_path / "data.bin"
     path.write_bytes(b"mine")
-    download.download(known(net.at(here=good)), path)
-    assert net.seen == []
+    download.download(file_at(net.at(here=good)), path)
+    assert net.requests == []
     assert path.read_bytes() == b"mine"
 
 
@@ -229,38 +229,38 @@ def test_a_file_that_is_there_is_not_asked_for(net, tmp_path):
 def test_a_mirror_that_fails_is_left_for_the_next(page, reason, net, tmp_path, capsys):
     path = tmp_path / "data.bin"
     bad, fine = net.at(bad=page, fine=good)
-    download.download(known((bad, fine)), path)
+    download.download(file_at((bad, fine)), path)
     assert path.read_bytes() == BODY
-    told = capsys.readouterr().err
-    assert re.search(rf"^  {re.escape(bad)}: .*{reason}", told, flags=re.MULTILINE)
-    assert "\x1b" not in told
-    assert net.asked[-1] == "fine"
+    message = capsys.readouterr().err
+    assert re.search(rf"^  {re.escape(bad)}: .*{reason}", message, flags=re.MULTILINE)
+    assert "\x1b" not in message
+    assert net.paths[-1] == "fine"
     assert not path.with_name("data.bin.part").exists()
 
 
 def test_a_mirror_that_is_down_is_left_for_the_next(net, tmp_path):
     path = tmp_path / "data.bin"
     down = "http://127.0.0.1:1/data.bin", "http://no-such-host.invalid/data.bin"
-    download.download(known((*down, *net.at(fine=good))), path)
+    download.download(file_at((*down, *net.at(fine=good))), path)
     assert path.read_bytes() == BODY
 
 
 def test_redirects_are_followed_but_not_for_ever(net, tmp_path):
     net.at(there=good, **{f"hop{k}": to(f"/hop{k + 1}") for k in range(30)})
     (here,) = net.at(here=to("/there"))
-    download.download(known((here,)), tmp_path / "data.bin")
-    assert net.asked == ["here", "there"]
+    download.download(file_at((here,)), tmp_path / "data.bin")
+    assert net.paths == ["here", "there"]
     (far,) = net.at(far=to("/hop0"))
     with pytest.raises(Unavailable, match="HTTP 302 "):
-        download.download(known((far,)), tmp_path / "other.bin")
-    assert len(net.seen) < 20
+        download.download(file_at((far,)), tmp_path / "other.bin")
+    assert len(net.requests) < 20
 
 
 @pytest.mark.parametrize("page", [silent, stuck])
 def test_a_mirror_that_says_nothing_is_left(page, net, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "TIMEOUT", 1.0)
     path = tmp_path / "data.bin"
-    download.download(known(net.at(slow=page, fine=good)), path)
+    download.download(file_at(net.at(slow=page, fine=good)), path)
     assert path.read_bytes() == BODY
     assert "nothing came for 1 s" in capsys.readouterr().err
 
@@ -271,7 +271,7 @@ def test_a_mirror_that_drips_is_left(net, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "TRIES", 1)
     (slow,) = net.at(slow=trickle)
     with pytest.raises(Unavailable, match=r"slow: too slow: [\d,]+ bytes/s"):
-        download.download(known((slow,)), tmp_path / "data.bin")
+        download.download(file_at((slow,)), tmp_path / "data.bin")
     assert 0 < (tmp_path / "data.bin.part").stat().st_size < len(BODY)
 
 
@@ -279,11 +279,11 @@ def test_a_mirror_that_drips_is_left(net, tmp_path, monkeypatch, capsys):
 
 
 def test_what_has_come_is_kept_and_the_rest_is_asked_for(net, tmp_path):
-    """The same mirror is asked again as long as it gives something; then the next goes on behind it."""
+    """A mirror is tried again while it sends bytes; then the next mirror sends the rest."""
     path = tmp_path / "data.bin"
-    download.download(known(net.at(shaky=cut, fine=good)), path)
+    download.download(file_at(net.at(shaky=cut, fine=good)), path)
     assert path.read_bytes() == BODY
-    assert net.seen == [
+    assert net.requests == [
         *(("/shaky", None), ("/shaky", "bytes=128000-"), ("/shaky", "bytes=192000-")),
         *(("/shaky", "bytes=224000-"), ("/fine", "bytes=240000-")),
     ]
@@ -293,15 +293,15 @@ def test_a_later_call_goes_on(net, tmp_path):
     path = tmp_path / "data.bin"
     shaky, fine = net.at(shaky=cut, fine=good)
     with pytest.raises(Unavailable, match=r"shaky: broke off after 240,000 of 256,000 bytes"):
-        download.download(known((shaky,)), path)
+        download.download(file_at((shaky,)), path)
     assert not path.exists()
-    download.download(known((fine,)), path)
-    assert net.seen[-1] == ("/fine", "bytes=240000-")
+    download.download(file_at((fine,)), path)
+    assert net.requests[-1] == ("/fine", "bytes=240000-")
     assert path.read_bytes() == BODY
 
 
 @pytest.mark.parametrize(
-    ("page", "part", "asked"),
+    ("page", "part", "ranges"),
     [
         (good, BODY[:HALF], ["bytes=128000-"]),
         (good, BODY, []),  # it only lacked its name
@@ -317,12 +317,12 @@ def test_a_later_call_goes_on(net, tmp_path):
         (good, b"", [None]),
     ],
 )
-def test_a_part_is_used_if_it_is_one(page, part, asked, net, tmp_path):
+def test_a_part_is_used_if_it_is_one(page, part, ranges, net, tmp_path):
     path = tmp_path / "data.bin"
     path.with_name("data.bin.part").write_bytes(part)
-    download.download(known(net.at(here=page)), path)
+    download.download(file_at(net.at(here=page)), path)
     assert path.read_bytes() == BODY
-    assert [place for _, place in net.seen] == asked
+    assert [place for _, place in net.requests] == ranges
     assert not path.with_name("data.bin.part").exists()
 
 
@@ -331,12 +331,12 @@ def test_a_mirror_that_cannot_give_the_range_does_not_spoil_the_part(net, tmp_pa
     part.write_bytes(BODY[:HALF])
     (odd,) = net.at(odd=elsewhere)
     with pytest.raises(Unavailable, match=r"asked for the bytes from 128,000, offered 'bytes 5-"):
-        download.download(known((odd,)), tmp_path / "data.bin")
+        download.download(file_at((odd,)), tmp_path / "data.bin")
     assert part.read_bytes() == BODY[:HALF]
 
 
 def page(answer: Answer) -> None:
-    """What a hotel says to everything, without saying how much it says."""
+    """The login page of a hotel, without a length."""
     answer.head()
     answer.wfile.write(b"<html>please log in</html>")
 
@@ -347,25 +347,25 @@ def test_a_page_about_something_else_does_not_spoil_the_part(here, net, tmp_path
     part.write_bytes(here)
     hotel, there = net.at(hotel=page, there=good)
     with pytest.raises(Unavailable, match="hotel: broke off after 26 of 256,000 bytes"):
-        download.download(known((hotel,)), path)
+        download.download(file_at((hotel,)), path)
     assert part.read_bytes() == here
-    download.download(known((hotel, there)), path)
+    download.download(file_at((hotel, there)), path)
     assert path.read_bytes() == BODY
-    assert net.asked == ["hotel", "hotel", "there"]
+    assert net.paths == ["hotel", "hotel", "there"]
     assert {each.name for each in tmp_path.iterdir()} == {"data.bin", ".data.bin.lock"}
 
 
 def test_wrong_bytes_are_neither_named_nor_kept(net, tmp_path):
     (bad,) = net.at(bad=another)
     with pytest.raises(Unavailable, match="bad: expected sha256"):
-        download.download(known((bad,)), tmp_path / "data.bin")
+        download.download(file_at((bad,)), tmp_path / "data.bin")
     assert [path.name for path in tmp_path.iterdir()] == [".data.bin.lock"]
 
 
 def test_a_mirror_that_does_not_stop_fills_no_disk(net, tmp_path):
     (bad,) = net.at(bad=endless)
     with pytest.raises(Unavailable, match="bad: sends more than the 256,000 bytes of the file"):
-        download.download(known((bad,)), tmp_path / "data.bin")
+        download.download(file_at((bad,)), tmp_path / "data.bin")
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
 
 
@@ -397,33 +397,33 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_two_processes_download_once(net, tmp_path):
-    def held(answer: Answer) -> None:
+    def waiting(answer: Answer) -> None:
         answer.server.open.wait(60)
         good(answer)
 
     path = tmp_path / "data.bin"
-    file = known(net.at(here=held))
+    file = file_at(net.at(here=waiting))
     with process(file, path) as first:
-        until(lambda: len(net.seen) == 1)
+        until(lambda: len(net.requests) == 1)
         with process(file, path) as second:
             assert second.stderr.readline() == "data.bin: waiting for another process\n"
             net.open.set()
             assert first.wait(60) == second.wait(60) == 0
     assert path.read_bytes() == BODY
-    assert len(net.seen) == 1
+    assert len(net.requests) == 1
 
 
 def test_a_killed_process_leaves_a_part_and_no_lock(net, tmp_path):
     path = tmp_path / "data.bin"
     part = path.with_name("data.bin.part")
     halfway, fine = net.at(halfway=stuck, fine=good)
-    with process(known((halfway,)), path) as killed:
+    with process(file_at((halfway,)), path) as killed:
         until(lambda: part.exists() and part.stat().st_size > 0)
         killed.send_signal(signal.SIGKILL)
-    kept = part.stat().st_size
-    assert part.read_bytes() == BODY[:kept]
-    download.download(known((fine,)), path)
-    assert net.seen[-1] == ("/fine", f"bytes={kept}-")
+    length = part.stat().st_size
+    assert part.read_bytes() == BODY[:length]
+    download.download(file_at((fine,)), path)
+    assert net.requests[-1] == ("/fine", f"bytes={length}-")
     assert path.read_bytes() == BODY
 
 
@@ -437,9 +437,9 @@ def test_a_full_disk_is_seen_before_the_first_byte(net, tmp_path, monkeypatch):
         f"{tmp_path} cannot take the file: 256,000 bytes are needed and 1,000 are free. Have it in"
     )
     with pytest.raises(OSError, match=re.escape(message)) as error:
-        download.download(known(net.at(here=good)), tmp_path / "data.bin")
+        download.download(file_at(net.at(here=good)), tmp_path / "data.bin")
     assert error.value.errno == errno.ENOSPC
-    assert net.asked == ["here"]  # a full disk is not the mirror's fault: no other is asked
+    assert net.paths == ["here"]  # a full disk is not the mirror's fault: no other is tried
 
 
 def test_a_folder_that_cannot_be_made_is_named(net, tmp_path):
@@ -447,7 +447,7 @@ def test_a_folder_that_cannot_be_made_is_named(net, tmp_path):
     with pytest.raises(
         OSError, match=f"{tmp_path}/file/mnist cannot take the file: Not a directory"
     ):
-        download.download(known(net.at(here=good)), tmp_path / "file" / "mnist" / "data.bin")
+        download.download(file_at(net.at(here=good)), tmp_path / "file" / "mnist" / "data.bin")
 
 
 # progress
@@ -463,15 +463,15 @@ def test_a_terminal_gets_a_bar(net, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     bad, fine = net.at(bad=missing, fine=good)
-    download.download(known((bad, fine)), tmp_path / "data.bin")
-    told = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
-    assert "━" in told
-    assert "404" in told
+    download.download(file_at((bad, fine)), tmp_path / "data.bin")
+    message = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
+    assert "━" in message
+    assert "404" in message
 
 
 def test_elsewhere_a_line_tells_how_far_it_is(net, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(meter, "SECONDS_BETWEEN_LINES", -1.0)
-    download.download(known(net.at(here=good)), tmp_path / "data.bin")
+    download.download(file_at(net.at(here=good)), tmp_path / "data.bin")
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1] == "data.bin: 256,000 of 256,000 bytes, 100%"
 
@@ -490,7 +490,7 @@ def text(net, tmp_path, monkeypatch):
     for file, content in zip(CATALOGUE["ptb"].files, TEXT.values(), strict=True):
         page = lambda answer, content=content: good(answer, content)  # noqa: E731
         mirrors = net.at(**{f"bad.{file.name}": missing, file.name: page})
-        own = known(mirrors, content)
+        own = file_at(mirrors, content)
         files.append(file._replace(length=own.length, sha256=own.sha256, mirrors=mirrors))
     changed = CATALOGUE["ptb"]._replace(files=tuple(files))
     monkeypatch.setitem(CATALOGUE, "ptb", changed)
@@ -501,10 +501,10 @@ def test_a_loader_downloads_into_the_cache_once(text, net, tmp_path):
     assert datasets.penn_treebank().train.tolist() == [0, 1, 2]
     home = tmp_path / "cache" / "vrsgmcmc" / "ptb"
     assert {path.name for path in home.glob("ptb*")} == {file.name for file in text.files}
-    count = len(net.seen)
+    count = len(net.requests)
     assert count == 6
     assert datasets.penn_treebank().test.tolist() == [0, 2]
-    assert len(net.seen) == count
+    assert len(net.requests) == count
 
 
 def test_only_what_is_missing_is_downloaded(text, net, tmp_path, monkeypatch):
@@ -512,7 +512,7 @@ def test_only_what_is_missing_is_downloaded(text, net, tmp_path, monkeypatch):
     (tmp_path / "mine" / "ptb" / "ptb.train.txt").write_bytes(TEXT["train"])
     monkeypatch.setenv("VRSGMCMC_DATA", str(tmp_path / "mine"))
     datasets.penn_treebank()
-    assert not any("train" in path for path in net.asked)
+    assert not any("train" in path for path in net.paths)
     assert len(list((tmp_path / "cache" / "vrsgmcmc" / "ptb").glob("ptb*"))) == 2
 
 
@@ -520,7 +520,7 @@ def test_offline_nothing_is_asked_for(text, net, monkeypatch):
     monkeypatch.setenv("VRSGMCMC_OFFLINE", "1")
     with pytest.raises(FileNotFoundError, match="VRSGMCMC_OFFLINE forbids"):
         datasets.penn_treebank()
-    assert net.seen == []
+    assert net.requests == []
     monkeypatch.setenv("VRSGMCMC_OFFLINE", "0")
     datasets.penn_treebank()
 
@@ -530,15 +530,15 @@ def test_when_every_mirror_fails_the_message_says_how_to_do_it_by_hand(text, net
     net.at(**{"ptb.valid.txt": another})
     with pytest.raises(FileNotFoundError) as error:
         datasets.penn_treebank()
-    told = str(error.value)
-    assert told.startswith(
+    message = str(error.value)
+    assert message.startswith(
         f"{text.title}: 2 of 3 files are not here, and no mirror has given ptb.valid"
     )
-    assert "bad.ptb.valid.txt: HTTP 404 Not Found\n" in told
+    assert "bad.ptb.valid.txt: HTTP 404 Not Found\n" in message
     for file in text.files[1:]:
-        assert f"sha256 {file.sha256}" in told
-    assert text.files[0].sha256 not in told
-    assert f"put them into {tmp_path / 'cache' / 'vrsgmcmc' / 'ptb'}\n" in told
+        assert f"sha256 {file.sha256}" in message
+    assert text.files[0].sha256 not in message
+    assert f"put them into {tmp_path / 'cache' / 'vrsgmcmc' / 'ptb'}\n" in message
 
 
 def run(words: list[str], capsys) -> tuple[int, str, str]:

@@ -19,12 +19,12 @@ from vrsgmcmc.datasets import text as vocabulary
 
 
 def test_mnist_is_read_from_idx_files(tiny):
-    found = datasets.mnist(tiny)
-    for array, expected in zip(found, DIGITS.values(), strict=False):
+    images = datasets.mnist(tiny)
+    for array, expected in zip(images, DIGITS.values(), strict=False):
         np.testing.assert_array_equal(array, expected)
-    assert [array.dtype for array in found[:4]] == [np.uint8, np.int32, np.uint8, np.int32]
-    assert found.classes == tuple("0123456789")
-    found.x_train[0] = 0  # the caller's own
+    assert [array.dtype for array in images[:4]] == [np.uint8, np.int32, np.uint8, np.int32]
+    assert images.classes == tuple("0123456789")
+    images.x_train[0] = 0  # the caller's own
 
 
 @pytest.mark.parametrize("form", ["archive", "npz"])
@@ -32,12 +32,12 @@ def test_cifar10_is_read_from_the_archive_and_from_an_npz_file(tiny, form):
     if form == "npz":
         (tiny / "cifar10" / "cifar-10-binary.tar.gz").unlink()
         (tiny / "cifar10" / "cifar10.npz").write_bytes(npz_bytes(**PICTURES))
-    found = datasets.cifar10(str(tiny))
+    images = datasets.cifar10(str(tiny))
     for name, expected in PICTURES.items():
-        np.testing.assert_array_equal(getattr(found, name), expected)
-    assert [array.dtype for array in found[:4]] == [np.uint8, np.int32, np.uint8, np.int32]
-    assert found.classes[0] == "airplane"
-    assert len(found.classes) == 10
+        np.testing.assert_array_equal(getattr(images, name), expected)
+    assert [array.dtype for array in images[:4]] == [np.uint8, np.int32, np.uint8, np.int32]
+    assert images.classes[0] == "airplane"
+    assert len(images.classes) == 10
 
 
 @pytest.mark.parametrize("load", [datasets.penn_treebank, datasets.wikitext2])
@@ -46,12 +46,12 @@ def test_text_becomes_places_in_the_vocabulary_of_the_training_part(tiny, load, 
     for path in [*tiny.glob("ptb/*"), *tiny.glob("wikitext-2/*")] if packed else []:
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    found = load(tiny)
-    assert found.vocabulary == ("the", "cat", "\u2013", "sat", "<eos>", "N", "<unk>")
-    assert found.train.tolist() == [0, 1, 2, 3, 4, 4, 0, 5, 6, 4]
-    assert found.valid.tolist() == [0, 5, 4]
-    assert found.test.tolist() == [1, 2, 1, 4, 4]
-    assert {part.dtype for part in found[:3]} == {np.dtype(np.int32)}
+    tokens = load(tiny)
+    assert tokens.vocabulary == ("the", "cat", "\u2013", "sat", "<eos>", "N", "<unk>")
+    assert tokens.train.tolist() == [0, 1, 2, 3, 4, 4, 0, 5, 6, 4]
+    assert tokens.valid.tolist() == [0, 5, 4]
+    assert tokens.test.tolist() == [1, 2, 1, 4, 4]
+    assert {part.dtype for part in tokens[:3]} == {np.dtype(np.int32)}
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def real(data_dir, monkeypatch):
 
 
 def test_real_mnist(real):
-    found = datasets.mnist()
-    assert found.x_train.shape == (60_000, 28, 28)
-    assert found.x_test.shape == (10_000, 28, 28)
+    images = datasets.mnist()
+    assert images.x_train.shape == (60_000, 28, 28)
+    assert images.x_test.shape == (10_000, 28, 28)
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert np.bincount(found.y_train).tolist() == counts
-    assert len(found.y_test) == 10_000
-    assert round(found.x_train.mean() / 255, 4) == 0.1307
-    assert round(found.x_train.std() / 255, 4) == 0.3081
+    assert np.bincount(images.y_train).tolist() == counts
+    assert len(images.y_test) == 10_000
+    assert round(images.x_train.mean() / 255, 4) == 0.1307
+    assert round(images.x_train.std() / 255, 4) == 0.3081
 
 
 BATCH_MD5 = (  # published, of data_batch_1.bin .. data_batch_5.bin and test_batch.bin
@@ -93,29 +93,29 @@ BATCH_MD5 = (  # published, of data_batch_1.bin .. data_batch_5.bin and test_bat
 )
 
 
-def real_batches(found):
+def real_batches(images):
     for k in range(5):
         rows = slice(10_000 * k, 10_000 * (k + 1))
-        yield batch_bytes(found.x_train[rows], found.y_train[rows])
-    yield batch_bytes(found.x_test, found.y_test)
+        yield batch_bytes(images.x_train[rows], images.y_train[rows])
+    yield batch_bytes(images.x_test, images.y_test)
 
 
 def test_real_cifar10(real):
-    found = datasets.cifar10()
-    assert found.x_train.shape == (50_000, 32, 32, 3)
-    assert found.x_test.shape == (10_000, 32, 32, 3)
-    assert np.bincount(found.y_train).tolist() == [5000] * 10
-    assert np.bincount(found.y_test).tolist() == [1000] * 10
-    assert [hashlib.md5(batch).hexdigest() for batch in real_batches(found)] == list(BATCH_MD5)
+    images = datasets.cifar10()
+    assert images.x_train.shape == (50_000, 32, 32, 3)
+    assert images.x_test.shape == (10_000, 32, 32, 3)
+    assert np.bincount(images.y_train).tolist() == [5000] * 10
+    assert np.bincount(images.y_test).tolist() == [1000] * 10
+    assert [hashlib.md5(batch).hexdigest() for batch in real_batches(images)] == list(BATCH_MD5)
 
 
 @pytest.mark.slow
 def test_real_cifar10_has_room_in_its_archive(real):
-    found = datasets.cifar10()
-    batches = dict(zip((*cifar.TRAIN, *cifar.TEST), real_batches(found), strict=True))
+    images = datasets.cifar10()
+    batches = dict(zip((*cifar.TRAIN, *cifar.TEST), real_batches(images), strict=True))
     page = {"cifar-10-batches-bin/readme.html": b"<html>"}
     again = cifar.from_archive(archive_bytes(page | batches, level=0))
-    for there, here in zip(found, again, strict=True):
+    for there, here in zip(images, again, strict=True):
         np.testing.assert_array_equal(there, here)
 
 
@@ -127,14 +127,14 @@ def test_real_cifar10_has_room_in_its_archive(real):
     ],
 )
 def test_real_text(load, counts, size, real):
-    found = load()
-    assert tuple(map(len, found[:3])) == counts
-    assert len(set(found.vocabulary)) == len(found.vocabulary) == size
-    assert found.train.min() == 0
-    assert found.train.max() == size - 1
+    tokens = load()
+    assert tuple(map(len, tokens[:3])) == counts
+    assert len(set(tokens.vocabulary)) == len(tokens.vocabulary) == size
+    assert tokens.train.min() == 0
+    assert tokens.train.max() == size - 1
     lines = {10_000: (42_068, 3_370, 3_761), 33_278: (36_718, 3_760, 4_358)}[size]
-    end = found.vocabulary.index("<eos>")
-    assert tuple(int((part == end).sum()) for part in found[:3]) == lines
+    end = tokens.vocabulary.index("<eos>")
+    assert tuple(int((part == end).sum()) for part in tokens[:3]) == lines
 
 
 def test_real_pima(real):

@@ -45,12 +45,12 @@ def test_the_folder_of_the_call_comes_before_the_environment_and_the_cache(tiny,
     for place in (third / "vrsgmcmc", second, first):  # the last comes first
         shutil.copytree(tiny / "mnist", place / "mnist")
         second.mkdir(exist_ok=True)
-        found = locate.obtain(CATALOGUE["mnist"], first if place == first else None)
-        assert {path.parent for path in found.values()} == {place / "mnist"}
+        paths = locate.obtain(CATALOGUE["mnist"], first if place == first else None)
+        assert {path.parent for path in paths.values()} == {place / "mnist"}
     (first / "mnist" / "t10k-labels-idx1-ubyte.gz").unlink()  # a part of it is elsewhere
-    found = locate.obtain(CATALOGUE["mnist"], first)
-    assert found["t10k-labels-idx1-ubyte.gz"].parent == second / "mnist"
-    assert found["t10k-images-idx3-ubyte.gz"].parent == first / "mnist"
+    paths = locate.obtain(CATALOGUE["mnist"], first)
+    assert paths["t10k-labels-idx1-ubyte.gz"].parent == second / "mnist"
+    assert paths["t10k-images-idx3-ubyte.gz"].parent == first / "mnist"
 
 
 @pytest.mark.parametrize(

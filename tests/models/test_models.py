@@ -237,11 +237,11 @@ MAKERS = {
 
 @pytest.mark.parametrize(("make", "sizes", "numbers"), MAKERS.values(), ids=MAKERS)
 def test_equal_arguments_give_equal_posteriors(make, sizes, numbers):
-    defaults, given = make(*sizes), make(*sizes, **numbers)
-    assert isinstance(given, Posterior)
-    assert given == make(*sizes, **numbers)
-    assert hash(given) == hash(make(*sizes, **numbers))
-    assert given == make(*sizes, **{name: int(number) for name, number in numbers.items()})
+    defaults, posterior = make(*sizes), make(*sizes, **numbers)
+    assert isinstance(posterior, Posterior)
+    assert posterior == make(*sizes, **numbers)
+    assert hash(posterior) == hash(make(*sizes, **numbers))
+    assert posterior == make(*sizes, **{name: int(number) for name, number in numbers.items()})
     assert defaults == make(*sizes, **dict.fromkeys(numbers, 1.0))
     assert hash(defaults) == hash(make(*sizes, **dict.fromkeys(numbers, 1)))
     for name, number in numbers.items():

@@ -93,8 +93,8 @@ def test_a_convolution_and_its_gradients(stride, side, channels):
         both = [lambda x, k: convolve(x, k, stride), plain]
         return [jax.vjp(function, x, kernel)[1](slope) for function in both]
 
-    for found, wanted in zip(*gradients(x, kernel, slope), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    for actual, expected in zip(*gradients(x, kernel, slope), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)
 
     @jax.jit
     def curvatures(kernel, along):  # as the audit takes them: forward over reverse
@@ -122,9 +122,9 @@ def test_the_cnn_is_its_formula():
     logits = x.reshape(-1) @ net.head.weight + net.head.bias
     loglik = jax.jit(cnn.posterior(3, dropout=0.0).loglik)
     np.testing.assert_allclose(loglik(net, (image, 2)), log_softmax(logits)[2], rtol=1e-12)
-    found = cnn.predict(net, jnp.asarray(np.stack([image, image[::-1]])))
-    np.testing.assert_allclose(found[0], np.exp(log_softmax(logits)), rtol=1e-12)
-    assert found.shape == (2, 3)
+    probabilities = cnn.predict(net, jnp.asarray(np.stack([image, image[::-1]])))
+    np.testing.assert_allclose(probabilities[0], np.exp(log_softmax(logits)), rtol=1e-12)
+    assert probabilities.shape == (2, 3)
 
 
 def test_dropout_leaves_out_its_share_and_keeps_the_mean():
@@ -143,11 +143,11 @@ def test_the_posterior_of_a_cnn_shows_each_datum_its_own_mask():
     posterior, net = cnn.posterior(3, dropout=0.5), jax.tree.map(abs, numbers(SMALL_CNN))
 
     @jax.jit
-    def seen(key):
+    def loglik_at(key):
         assert posterior.augment is not None
         return posterior.loglik(net, posterior.augment(key, (jnp.ones((16, 8, 2)), 1)))
 
-    first, again, other = (seen(jax.random.key(seed)) for seed in (3, 3, 4))
+    first, again, other = (loglik_at(jax.random.key(seed)) for seed in (3, 3, 4))
     assert first == again != other
     assert cnn.posterior(dropout=0).augment is None
 
@@ -190,8 +190,8 @@ def test_a_resnet_with_group_norm_is_its_formula(width):
     net = numbers(resnet.initial(3, channels=2, width=width, blocks=1))
     images = normal(2, 8, 8, 2)
     logits = resnet_by_hand(net, images, in_groups)
-    found = jax.jit(resnet.predict)(net, images)
-    np.testing.assert_allclose(found, np.exp(log_softmax(logits, axis=1)), rtol=1e-10)
+    probabilities = jax.jit(resnet.predict)(net, images)
+    np.testing.assert_allclose(probabilities, np.exp(log_softmax(logits, axis=1)), rtol=1e-10)
     loglik = resnet.posterior(3).loglik(net, (images[1], 2))
     np.testing.assert_allclose(loglik, log_softmax(logits[1])[2], rtol=1e-10)
 
@@ -210,9 +210,9 @@ def test_a_resnet_with_batch_norm_is_its_formula_over_a_group():
 def test_statistics_are_those_of_all_groups_together():
     net, images = numbers(SMALL_RESNET), normal(3, 4, 8, 8, 2) * 3 + 1
     first = jax.jit(resnet.statistics)(net, images)[0]
-    seen = convolved(images.reshape(12, 8, 8, 2), net.kernel)
-    np.testing.assert_allclose(first.mean[0, 0, 0], seen.mean((0, 1, 2)), rtol=1e-10)
-    np.testing.assert_allclose(first.variance[0, 0, 0], seen.var((0, 1, 2)), rtol=1e-10)
+    outputs = convolved(images.reshape(12, 8, 8, 2), net.kernel)
+    np.testing.assert_allclose(first.mean[0, 0, 0], outputs.mean((0, 1, 2)), rtol=1e-10)
+    np.testing.assert_allclose(first.variance[0, 0, 0], outputs.var((0, 1, 2)), rtol=1e-10)
 
 
 def test_groups_are_fixed_and_hold_every_image_once():
@@ -243,8 +243,8 @@ def test_crops_are_the_image_moved_and_mirrored():
     moved = [framed[i : i + 6, j : j + 5] for i in range(9) for j in range(9)]
     allowed = {tile.tobytes() for tile in (*moved, *(tile[:, ::-1] for tile in moved))}
     keys = jax.random.split(jax.random.key(0), 1500)
-    found = np.asarray(jax.jit(jax.vmap(crop_and_flip, (0, None)))(keys, image))
-    assert {np.ascontiguousarray(tile).tobytes() for tile in found} == allowed
+    crops = np.asarray(jax.jit(jax.vmap(crop_and_flip, (0, None)))(keys, image))
+    assert {np.ascontiguousarray(tile).tobytes() for tile in crops} == allowed
 
 
 # ---------------------------------------------------------------- LSTM
@@ -256,7 +256,7 @@ def lstm_by_hand(net, words):
     """log P(every word | the words up to each)."""
     net = jax.tree.map(np.asarray, net)
     states = [(np.zeros(3), np.zeros(3)) for _ in net.layers]
-    found = []
+    rows = []
     for word in words:
         x = net.embedding[word]
         for number, layer in enumerate(net.layers):
@@ -267,8 +267,8 @@ def lstm_by_hand(net, words):
             c = expit(f) * c + expit(i) * np.tanh(g)
             x = expit(o) * np.tanh(c)
             states[number] = x, c
-        found.append(log_softmax(x @ net.head.weight + net.head.bias))
-    return np.array(found)
+        rows.append(log_softmax(x @ net.head.weight + net.head.bias))
+    return np.array(rows)
 
 
 TEXT = np.random.default_rng(0).integers(0, 7, 40)
@@ -278,11 +278,11 @@ def test_the_lstm_is_its_formula():
     net = numbers(SMALL_LSTM)
     words, following = lstm.segments(TEXT, 9)
     assert words.shape == (4, 9)
-    wanted = [
+    expected = [
         lstm_by_hand(net, row)[range(9), to].sum() for row, to in zip(words, following, strict=True)
     ]
     loglik = jax.jit(jax.vmap(lstm.posterior(7).loglik, (None, 0)))
-    np.testing.assert_allclose(loglik(net, (words, following)), wanted, rtol=1e-12)
+    np.testing.assert_allclose(loglik(net, (words, following)), expected, rtol=1e-12)
 
 
 def test_segments_are_the_text_with_its_next_words():
@@ -297,8 +297,8 @@ def test_segments_are_the_text_with_its_next_words():
 def test_the_state_is_carried_through_a_text_read_in_blocks(at_once, monkeypatch):
     monkeypatch.setattr(lstm, "AT_ONCE", at_once)
     net = numbers(SMALL_LSTM)
-    wanted = np.exp(lstm_by_hand(net, TEXT[:-1])[range(39), TEXT[1:]])
-    np.testing.assert_allclose(lstm.predict(net, jnp.asarray(TEXT)), wanted, rtol=1e-10)
+    expected = np.exp(lstm_by_hand(net, TEXT[:-1])[range(39), TEXT[1:]])
+    np.testing.assert_allclose(lstm.predict(net, jnp.asarray(TEXT)), expected, rtol=1e-10)
 
 
 def test_the_perplexity_of_a_die_is_its_number_of_faces():
@@ -331,8 +331,8 @@ def test_starts_have_the_usual_scales_and_differ_from_chain_to_chain():
     start = jax.jit(cnn.initial(widths=(32,)))
     first, second = (start(jax.random.key(seed)) for seed in (0, 1))
     (layer,) = first.convolutions
-    for found, variance in ((layer.kernel, 2 / 27), (first.head.weight, 1 / (32 * 32 * 32))):
-        assert abs(np.std(found) / variance**0.5 - 1) < 4 / np.sqrt(2 * found.size)
+    for weights, variance in ((layer.kernel, 2 / 27), (first.head.weight, 1 / (32 * 32 * 32))):
+        assert abs(np.std(weights) / variance**0.5 - 1) < 4 / np.sqrt(2 * weights.size)
     assert not np.any(layer.bias)
     assert not np.any(first.head.bias)
     assert not np.array_equal(first.head.weight, second.head.weight)

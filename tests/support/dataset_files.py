@@ -66,7 +66,7 @@ TEXTS = {
 }
 
 
-def renewed(name: str, contents: list[bytes]) -> Dataset:
+def with_content(name: str, contents: list[bytes]) -> Dataset:
     """A data set of the catalogue, with the lengths and sums of other content."""
     dataset = CATALOGUE[name]
     files = tuple(
