@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from vrsgmcmc.core.types import Posterior
-from vrsgmcmc.models import gaussian, linear, logistic, softmax
+from vrsgmcmc.core import Posterior
+from vrsgmcmc.models import checks, gaussian, linear, logistic, softmax
 
 N, D, K = 7, 3, 4
 VARIANCE, PRIOR_VARIANCE = 0.7, 2.5
@@ -293,7 +293,7 @@ def test_the_exact_posteriors_refuse_the_same_variances(exact, name):
 @pytest.mark.parametrize("bad", [None, "wide", np.ones(2), 1j])
 def test_a_variance_is_a_number(bad):
     with pytest.raises(ValueError, match=r"^variance must be a finite number above zero, got"):
-        gaussian.positive("variance", bad)
+        checks.as_variance("variance", bad)
 
 
 @pytest.mark.parametrize("bad", [1, 0, -3, True])

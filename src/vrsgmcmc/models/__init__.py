@@ -1,4 +1,4 @@
-"""Models, each written for ONE datum: some with known answers, and the networks of the paper.
+"""Models, each written for ONE datum: some with exact posteriors, and the networks of the paper.
 
 | module | one datum | parameters | exact posterior |
 | --- | --- | --- | --- |
@@ -12,10 +12,10 @@
 | `lstm` | the next words in a segment of text | an `equinox.Module` | no |
 
 Every module has `posterior(...)`, or `mlp.classifier(...)` and `mlp.regressor(...)`: a `Posterior`
-whose functions are the same objects for the same hyper-parameters (compiled programs are cached on
-them). And it has `initial(...)`, a start at zero or, for a network, a function of a key.
+whose functions are the same objects for the same hyper-parameters, because compiled programs are cached
+on them. And it has `initial(...)`, a start at zero or, for a network, a function of a key.
 
-Modules are imported when they are first asked for.
+Modules are imported on first use.
 """
 
 import lazy_loader

@@ -9,8 +9,9 @@
 For 32x32 images in colour and 10 classes these are 52,234 parameters (Chen et al., section 5.2; the
 rate is not given there). Chains start from He's initialisation, N(0, 2 / fan-in), with biases 0.
 
-Dropout is a part of the datum: `augment` hands the datum its key, which an anchored estimator keeps
-until its next refresh, so both gradients of a pair see the same mask. `predict` drops nothing.
+The key of the dropout mask is part of the datum: `augment` adds it, and an anchored estimator uses the
+same one until its next refresh, so that both gradients of a pair have the same mask. `predict` has no
+dropout.
 
 Data: a tuple (x [N, h, w, channels], y [N]); x bytes or floating numbers (`images`).
 """
@@ -28,8 +29,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, number, whole
-from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.images import check_channels, check_images, crop_and_flip, each, pixels
+from vrsgmcmc.models.checks import check_outputs
+from vrsgmcmc.models.gaussian import normal_prior
+from vrsgmcmc.models.images import check_channels, crop_and_flip, image_check, map_images, pixels
 from vrsgmcmc.models.layers import Affine, Convolution, he_kernel, lecun_affine
 
 WIDTHS = (32, 32, 64, 32)
@@ -52,7 +54,7 @@ def posterior(
     """The posterior of the network's parameters.
 
     - `dropout`: the rate, from 0 (none) to below 1.
-    - `augment`: show each image moved by up to 4 pixels and mirrored at random.
+    - `augment`: shift each image by up to 4 pixels and mirror it, at random.
     """
     num_classes = whole("cnn.posterior", "num_classes", num_classes, least=2)
     dropout = number("cnn.posterior", "dropout", dropout)
@@ -62,10 +64,10 @@ def posterior(
             "It is the share of outputs that is left out."
         )
     return Posterior(
-        normal_prior(positive("prior_variance", prior_variance)),
+        normal_prior(prior_variance),
         _loglik(num_classes, dropout),
         _augment(dropout > 0, bool(augment)),
-        check=_check(num_classes),
+        check=image_check("cnn", num_classes),
     )
 
 
@@ -75,7 +77,7 @@ def initial(
     shape: Sequence[int] = (32, 32, 3),
     widths: Sequence[int] = WIDTHS,
 ) -> Callable[[PRNGKey], CNN]:
-    """A function of a key, for images of a shape [h, w, channels]: each chain starts elsewhere."""
+    """A function of a key, for images [h, w, channels], so that every chain has its own start."""
     shape = tuple(whole("cnn.initial", "shape", length) for length in shape)
     widths = tuple(whole("cnn.initial", "widths", width) for width in widths)
     halvings = 2 ** (len(widths) - 1)
@@ -89,13 +91,13 @@ def initial(
 
 def predict(net: CNN, images: Shaped[Array, "n h w c"]) -> Float[Array, "n classes"]:
     """The probabilities of the classes for each image, without dropout."""
-    return jax.nn.softmax(each(lambda image: logits(net, image), images))
+    return jax.nn.softmax(map_images(lambda image: logits(net, image), images))
 
 
 def logits(
     net: CNN, image: Shaped[Array, "h w c"], key: PRNGKey | None = None, dropout: float = 0.0
 ) -> Float[Array, " classes"]:
-    """f(x) for one image; with a key, some outputs of the last convolution are dropped."""
+    """f(x) for one image, with dropout if there is a key."""
     *pooled, last = net.convolutions
     check_size(net, image)
     x = pixels(image, last.kernel.dtype)[None]
@@ -103,13 +105,13 @@ def logits(
         x = jax.nn.relu(max_pool(convolution(x)))
     x = jax.nn.relu(last(x)).reshape(-1)
     if key is not None:
-        kept = jax.random.bernoulli(key, 1 - dropout, x.shape)
-        x = jnp.where(kept, x / (1 - dropout), 0)
+        mask = jax.random.bernoulli(key, 1 - dropout, x.shape)
+        x = jnp.where(mask, x / (1 - dropout), 0)
     return net.head(x)
 
 
 def check_size(net: CNN, image: Shaped[Array, "h w c"]) -> None:
-    """Refuses images that the network was not made for."""
+    """Refuse images of another size than those of `initial`."""
     h, w, _ = image.shape
     start = f"initial(shape={tuple(image.shape)})"
     check_channels("cnn", image, net.convolutions[0].kernel.shape[2], start)
@@ -127,7 +129,7 @@ def check_size(net: CNN, image: Shaped[Array, "h w c"]) -> None:
 
 
 def max_pool(x: Float[Array, "k h w c"]) -> Float[Array, "k h/2 w/2 c"]:
-    """The largest of each 2x2 square, as a reduction: XLA:CPU's windows take twice as long."""
+    """The maximum of each 2x2 square, as a reduction: XLA:CPU's windows take twice as long."""
     k, h, w, c = x.shape
     return jnp.max(x.reshape(k, h // 2, 2, w // 2, 2, c), axis=(2, 4))
 
@@ -153,20 +155,11 @@ def _initial(num_classes: int, shape: tuple[int, ...], widths: tuple[int, ...]) 
 def _loglik(num_classes: int, dropout: float) -> Callable[[CNN, Any], Scalar]:
     def loglik(net: CNN, datum: tuple) -> Scalar:
         image, label, *key = datum
-        found = logits(net, image, *key, dropout=dropout)
-        check_outputs("cnn", found, num_classes)
-        return jax.nn.log_softmax(found)[label]
+        outputs = logits(net, image, *key, dropout=dropout)
+        check_outputs("cnn", outputs, num_classes, f"initial({num_classes})")
+        return jax.nn.log_softmax(outputs)[label]
 
     return loglik
-
-
-def check_outputs(model: str, found: Float[Array, " outputs"], num_classes: int) -> None:
-    """Labels above the last output would be read as the last."""
-    if found.shape != (num_classes,):
-        raise ValueError(
-            f"{model}: the network must have {num_classes} outputs, one per class, got "
-            f"{found.shape[0]}. Start from initial({num_classes})."
-        )
 
 
 @cache
@@ -181,11 +174,3 @@ def _augment(dropout: bool, crops: bool) -> Callable[[PRNGKey, tuple], tuple] | 
         return (image, label, drop) if dropout else (image, label)
 
     return augment
-
-
-@cache
-def _check(num_classes: int) -> Callable[[Any], None]:
-    def check(data: Any) -> None:
-        check_images("cnn", data, num_classes)
-
-    return check

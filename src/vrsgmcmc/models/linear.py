@@ -5,10 +5,7 @@
 
 The posterior is N(mean, C) with C^-1 = X^T X / variance + I / prior_variance and
 mean = C X^T y / variance. Data: a tuple (x [N, d], y [N]); parameters: w [d]. An intercept is a
-column of ones in x, and it is yours to add (`vrsgmcmc.datasets.with_intercept`).
-
-The models on rows of numbers take their check of the data from here, and those with several outputs
-their `affine`.
+column of ones in x, which the caller adds (`vrsgmcmc.datasets.with_intercept`).
 """
 
 from __future__ import annotations
@@ -22,16 +19,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real, Shaped
 
 from vrsgmcmc.core import Params, Posterior, Scalar
-from vrsgmcmc.models.gaussian import check_array, log_normal, normal_prior, positive
+from vrsgmcmc.models.checks import as_variance, check_table
+from vrsgmcmc.models.gaussian import log_normal, normal_prior
 
 
 def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:
     """The posterior of the weights; `variance` is the variance of the noise in y."""
-    return Posterior(
-        normal_prior(positive("prior_variance", prior_variance)),
-        _loglik(positive("variance", variance)),
-        check=check,
-    )
+    loglik = _loglik(as_variance("variance", variance))
+    return Posterior(normal_prior(prior_variance), loglik, check=check)
 
 
 def initial(d: int) -> Float[Array, " d"]:
@@ -47,9 +42,9 @@ def exact(
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
     """Mean and covariance of the posterior, in float64."""
     check(data)
-    variance = positive("variance", variance)
+    variance = as_variance("variance", variance)
     x, y = (np.asarray(leaf, np.float64) for leaf in data)
-    ridge = np.eye(x.shape[1]) / positive("prior_variance", prior_variance)
+    ridge = np.eye(x.shape[1]) / as_variance("prior_variance", prior_variance)
     precision = x.T @ x / variance + ridge
     return np.linalg.solve(precision, x.T @ y / variance), np.linalg.inv(precision)
 
@@ -74,23 +69,5 @@ def _loglik(variance: float) -> Callable[[Params, Any], Scalar]:
 
 
 def check(data: Any) -> None:
-    """Refuses data other than a pair (x [N, d], y [N]) of real numbers."""
-    check_pair("linear", data)
-
-
-def check_pair(model: str, data: Any) -> None:
-    """Refuses what is not a tuple of x [N, d] and y [N] with the same N."""
-    if not (isinstance(data, tuple) and len(data) == 2):
-        count = f" of {len(data)}" if isinstance(data, tuple) else ""
-        raise ValueError(
-            f"{model}: the data must be a tuple (x, y) with x [N, d] and y [N], "
-            f"got a {type(data).__name__}{count}. Write data = (x, y)."
-        )
-    x, y = data
-    check_array(f"{model}: x", x, ranks=(2,))
-    check_array(f"{model}: y", y, ranks=(1,))
-    if x.shape[0] != y.shape[0]:
-        raise ValueError(
-            f"{model}: x and y must have one row per datum, got {x.shape[0]} rows in x and "
-            f"{y.shape[0]} in y. Take the same rows of both."
-        )
+    """Refuse data other than a tuple (x [N, d], y [N]) of real numbers."""
+    check_table("linear", data)

@@ -7,7 +7,7 @@
 
 With a vocabulary of V words these are 401 V + 641,600 parameters: 4,651,600 for Penn Treebank
 (V = 10,000), 13,986,078 for WikiText-2 (V = 33,278). Chains start with every parameter uniform in
-[-0.1, 0.1], as there, and as there this size has no dropout.
+[-0.1, 0.1] and without dropout, as in that paper.
 
 A datum is a segment of 35 words with the 35 words that follow each of them, and every segment starts
 from h_0 = c_0 = 0: with a state carried over from the segment before, the likelihood would not
@@ -28,36 +28,35 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from vrsgmcmc.core import Posterior, PRNGKey, Scalar, whole
-from vrsgmcmc.core import positive as positive_number
-from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.labels import check_rows
+from vrsgmcmc.core import Posterior, PRNGKey, Scalar, positive, whole
+from vrsgmcmc.models.checks import check_labels, check_tuple
+from vrsgmcmc.models.gaussian import normal_prior
 from vrsgmcmc.models.layers import Affine
 
-AT_ONCE = 256  # words of a long text whose next words are predicted together
+AT_ONCE = 256  # words of a long text that `predict` reads at a time
 
 State: TypeAlias = tuple[Float[Array, " hidden"], Float[Array, " hidden"]]  # h and c
 
 
 class Layer(eqx.Module):
-    """The cells of a layer; weights stand as [from, to], the way in which products of rows are fast."""
+    """The cells of a layer; weights are [inputs, outputs], for fast products with rows."""
 
     inputs: Affine
     recurrent: Float[Array, "hidden gates"]
 
     @property
-    def rest(self) -> State:
-        still = jnp.zeros(self.recurrent.shape[0], self.recurrent.dtype)
-        return still, still
+    def zero_state(self) -> State:
+        zeros = jnp.zeros(self.recurrent.shape[0], self.recurrent.dtype)
+        return zeros, zeros
 
     def __call__(
         self, x: Float[Array, "t inputs"], state: State
     ) -> tuple[Float[Array, "t hidden"], State]:
-        """The outputs of a stretch of time, and the state after it."""
+        """The outputs at each time, and the final state."""
 
-        def step(state, driven):
+        def step(state, inputs):
             h, c = state
-            i, f, g, o = jnp.split(driven + h @ self.recurrent, 4)
+            i, f, g, o = jnp.split(inputs + h @ self.recurrent, 4)
             c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             h = jax.nn.sigmoid(o) * jnp.tanh(c)
             return (h, c), h
@@ -74,33 +73,32 @@ class LSTM(eqx.Module):
     head: Affine
 
     @property
-    def rest(self) -> tuple[State, ...]:
-        return tuple(layer.rest for layer in self.layers)
+    def zero_state(self) -> tuple[State, ...]:
+        return tuple(layer.zero_state for layer in self.layers)
 
 
 def posterior(vocabulary: int, *, prior_variance: float | int = 1.0) -> Posterior:
-    """The posterior of the parameters of a model of texts with so many different words."""
+    """The posterior of the parameters, for texts of `vocabulary` different words."""
     vocabulary = whole("lstm.posterior", "vocabulary", vocabulary, least=2)
-    prior = normal_prior(positive("prior_variance", prior_variance))
-    return Posterior(prior, _loglik(vocabulary), check=_check(vocabulary))
+    return Posterior(normal_prior(prior_variance), _loglik(vocabulary), check=_check(vocabulary))
 
 
 def initial(
     vocabulary: int, *, hidden: int = 200, layers: int = 2, scale: float = 0.1
 ) -> Callable[[PRNGKey], LSTM]:
-    """A function of a key, every parameter uniform in [-scale, scale]: each chain starts elsewhere."""
+    """A function of a key, with every parameter uniform in [-scale, scale]."""
     return _initial(
         whole("lstm.initial", "vocabulary", vocabulary, least=2),
         whole("lstm.initial", "hidden", hidden),
         whole("lstm.initial", "layers", layers),
-        positive_number("lstm.initial", "scale", scale),
+        positive("lstm.initial", "scale", scale),
     )
 
 
 def segments(
     text: Int[ArrayLike, " words"], length: int = 35
 ) -> tuple[Int[np.ndarray, "n length"], Int[np.ndarray, "n length"]]:
-    """A text as data: consecutive segments, and each word's next word; a rest is left out."""
+    """Consecutive segments of a text, and the next word of each word; a shorter rest is dropped."""
     text = np.asarray(text)
     length = whole("lstm.segments", "length", length)
     if text.ndim != 1:
@@ -114,15 +112,16 @@ def segments(
             f"lstm.segments: a text of {len(text)} words has no segment of {length} words with a "
             f"next word each. Give at least {length + 1} words."
         )
-    used = count * length
-    return text[:used].reshape(-1, length), text[1 : used + 1].reshape(-1, length)
+    end = count * length
+    return text[:end].reshape(-1, length), text[1 : end + 1].reshape(-1, length)
 
 
 def predict(net: LSTM, text: Int[Array, " words"]) -> Float[Array, " words-1"]:
-    """The probability that the model gave to each word after the first, when it had read all before it.
+    """P(word | all words before it) for each word after the first.
 
-    The state is carried through the text, which is read some words at a time: memory does not grow with
-    it. Averages over a chain are the predictive probabilities; their `perplexity` is what papers show.
+    The state is carried through the text, which is read in blocks of `AT_ONCE` words, so that memory
+    does not grow with the text. Averages over a chain are the predictive probabilities; papers report
+    their `perplexity`.
     """
     count = text.shape[0] - 1
     blocks = -(-count // AT_ONCE)
@@ -131,32 +130,31 @@ def predict(net: LSTM, text: Int[Array, " words"]) -> Float[Array, " words-1"]:
         return jnp.pad(words, (0, blocks * AT_ONCE - count)).reshape(blocks, AT_ONCE)
 
     def read(state, block):
-        words, following = block
-        found, state = log_probabilities(net, words, following, state)
-        return state, jnp.exp(found)
+        logs, state = log_probabilities(net, *block, state)
+        return state, jnp.exp(logs)
 
-    _, found = jax.lax.scan(read, net.rest, (cut(text[:-1]), cut(text[1:])))
-    return found.reshape(-1)[:count]
+    _, probabilities = jax.lax.scan(read, net.zero_state, (cut(text[:-1]), cut(text[1:])))
+    return probabilities.reshape(-1)[:count]
 
 
 def perplexity(probabilities: Float[ArrayLike, " words"]) -> Float[Array, ""]:
-    """exp(- mean of log p): 1 for a prophet, the number of words for a die."""
+    """exp(- mean of log p): 1 if every p is 1, V if every p is 1/V."""
     return jnp.exp(-jnp.mean(jnp.log(jnp.asarray(probabilities))))
 
 
 def log_probabilities(
-    net: LSTM, words: Int[Array, " t"], following: Int[Array, " t"], state: tuple[State, ...]
+    net: LSTM, words: Int[Array, " t"], targets: Int[Array, " t"], state: tuple[State, ...]
 ) -> tuple[Float[Array, " t"], tuple[State, ...]]:
-    """log P(following word | the words so far) at each time, and the state at the end."""
+    """log P(next word | the words up to here) at each time, and the final state."""
     x, after = net.embedding[words], []
     for layer, before in zip(net.layers, state, strict=True):
         x, now = layer(x, before)
         after.append(now)
-    # A scan puts time before the axis of the data, and there the products with the vocabulary take 1.2
-    # times as long; reshaping brings the axis of the data back to the front.
+    # A scan puts time before the axis of the data, where products with the vocabulary take 1.2 times
+    # as long; reshaping brings the axis of the data back to the front.
     x = x.reshape(-1).reshape(x.shape)
-    found = jax.nn.log_softmax(net.head(x))
-    return jnp.take_along_axis(found, following[:, None], axis=1)[:, 0], tuple(after)
+    logs = jax.nn.log_softmax(net.head(x))
+    return jnp.take_along_axis(logs, targets[:, None], axis=1)[:, 0], tuple(after)
 
 
 @cache
@@ -187,13 +185,13 @@ def _initial(vocabulary: int, hidden: int, layers: int, scale: float) -> Callabl
 @cache
 def _loglik(vocabulary: int) -> Callable[[LSTM, Any], Scalar]:
     def loglik(net: LSTM, datum: tuple) -> Scalar:
-        words, following = datum
-        if net.embedding.shape[0] != vocabulary:  # words above it would be read as the last
+        words, targets = datum
+        if net.embedding.shape[0] != vocabulary:  # else JAX would read larger words as the last
             raise ValueError(
                 f"lstm: the network must know {vocabulary} words, got {net.embedding.shape[0]}. "
                 f"Start from initial({vocabulary})."
             )
-        return jnp.sum(log_probabilities(net, words, following, net.rest)[0])
+        return jnp.sum(log_probabilities(net, words, targets, net.zero_state)[0])
 
     return loglik
 
@@ -201,19 +199,16 @@ def _loglik(vocabulary: int) -> Callable[[LSTM, Any], Scalar]:
 @cache
 def _check(vocabulary: int) -> Callable[[Any], None]:
     def check(data: Any) -> None:
-        if not (isinstance(data, tuple) and len(data) == 2):
-            raise ValueError(
-                "lstm: the data must be a tuple (words, next words), both [N, length], got a "
-                f"{type(data).__name__}. Cut a text with lstm.segments."
-            )
-        words, following = data
-        if len(words.shape) != 2 or words.shape != following.shape:
+        form, repair = "(words, next words), both [N, length]", "Cut a text with lstm.segments."
+        check_tuple("lstm", data, form, repair)
+        words, targets = data
+        if len(words.shape) != 2 or words.shape != targets.shape:
             raise ValueError(
                 "lstm: words and next words must both be [N, length], got shapes "
-                f"{tuple(words.shape)} and {tuple(following.shape)}. Cut a text with lstm.segments."
+                f"{tuple(words.shape)} and {tuple(targets.shape)}. {repair}"
             )
         repair = f"The vocabulary has {vocabulary} words, numbered from 0."
-        check_rows("lstm", words, vocabulary, repair)
-        check_rows("lstm", following, vocabulary, repair)
+        check_labels("lstm", words, vocabulary, repair)
+        check_labels("lstm", targets, vocabulary, repair)
 
     return check

@@ -5,10 +5,10 @@
     classifier: P(y_i = k) = softmax(f(x_i))_k,   y_i in {0, ..., K-1}
     regressor:  y_i ~ N(f(x_i)_0, variance),   K = 1
 
-Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b = 0: from the prior
-they take longer to predict well. Data: a tuple (x [N, d], y [N]).
-Permuting hidden units, or flipping their signs, changes nothing, so the posterior has many equal
-modes: look at predictions, not at single weights.
+Chains start from the usual fan-in initialisation, W ~ N(0, 1 / rows of W) and b = 0; from the prior
+they take longer to predict well. Data: a tuple (x [N, d], y [N]). Permuting hidden units, or flipping
+their signs, changes nothing, so the posterior has many equal modes: look at predictions, not at single
+weights.
 
 The network of Chen et al. has 100 hidden units and activation="sigmoid": 79,510 parameters on MNIST,
 308,310 on CIFAR-10, with the pixels of an image in a row. The experiments read them as v / 255 on MNIST
@@ -27,9 +27,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
-from vrsgmcmc.models.gaussian import log_normal, normal_prior, positive
-from vrsgmcmc.models.linear import affine, check_pair
-from vrsgmcmc.models.logistic import check_labels
+from vrsgmcmc.models.checks import as_variance, check_outputs, check_table, class_check
+from vrsgmcmc.models.gaussian import log_normal, normal_prior
+from vrsgmcmc.models.linear import affine
 
 ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
 
@@ -49,8 +49,8 @@ def classifier(
     """The posterior of a network whose outputs are the logits of `num_classes` classes."""
     num_classes = whole("mlp.classifier", "num_classes", num_classes, least=2)
     activation = one_of("mlp.classifier", "activation", activation, ACTIVATIONS)
-    prior = normal_prior(positive("prior_variance", prior_variance))
-    return Posterior(prior, _class_loglik(num_classes, activation), check=_check(num_classes))
+    loglik = _class_loglik(num_classes, activation)
+    return Posterior(normal_prior(prior_variance), loglik, check=class_check("mlp", num_classes))
 
 
 def regressor(
@@ -60,14 +60,14 @@ def regressor(
     prior_variance: float | int = 1.0,
 ) -> Posterior:
     """The posterior of a network whose output is a mean; `variance` is that of the noise in y."""
-    variance = positive("variance", variance)
+    variance = as_variance("variance", variance)
     activation = one_of("mlp.regressor", "activation", activation, ACTIVATIONS)
-    prior = normal_prior(positive("prior_variance", prior_variance))
-    return Posterior(prior, _number_loglik(variance, activation), check=_check(None))
+    loglik = _regression_loglik(variance, activation)
+    return Posterior(normal_prior(prior_variance), loglik, check=_check_regression)
 
 
 def initial(d: int, outputs: int, hidden: int = 50) -> Callable[[PRNGKey], MLP]:
-    """A function of a key, for x [N, d]: each chain starts elsewhere. `outputs`: K, or 1."""
+    """A function of a key, for x [N, d], so that every chain has its own start. `outputs`: K, or 1."""
     sizes = [whole("mlp.initial", "d", d), whole("mlp.initial", "hidden", hidden)]
     return _initial(*sizes, whole("mlp.initial", "outputs", outputs))
 
@@ -106,18 +106,14 @@ def _class_loglik(num_classes: int, activation: str) -> Callable[[MLP, Any], Sca
     def loglik(net: MLP, datum: tuple[Any, Any]) -> Scalar:
         x, y = datum
         logits = outputs(net, x, activation)
-        if logits.shape != (num_classes,):  # labels above it would be clamped
-            raise ValueError(
-                f"mlp: the network must have {num_classes} outputs, one per class, got "
-                f"{logits.shape[0]}. Start from initial({x.shape[-1]}, {num_classes})."
-            )
+        check_outputs("mlp", logits, num_classes, f"initial({x.shape[-1]}, {num_classes})")
         return jax.nn.log_softmax(logits)[y]
 
     return loglik
 
 
 @cache
-def _number_loglik(variance: float, activation: str) -> Callable[[MLP, Any], Scalar]:
+def _regression_loglik(variance: float, activation: str) -> Callable[[MLP, Any], Scalar]:
     def loglik(net: MLP, datum: tuple[Any, Any]) -> Scalar:
         x, y = datum
         (mean,) = outputs(net, x, activation)
@@ -126,15 +122,5 @@ def _number_loglik(variance: float, activation: str) -> Callable[[MLP, Any], Sca
     return loglik
 
 
-@cache
-def _check(num_classes: int | None) -> Callable[[Any], None]:
-    def check(data: Any) -> None:
-        check_pair("mlp", data)
-        if num_classes is not None:
-            repair = (
-                f"num_classes is {num_classes}; to number the labels from 0 use "
-                "numpy.unique(y, return_inverse=True)[1]."
-            )
-            check_labels("mlp", data[1], num_classes, repair)
-
-    return check
+def _check_regression(data: Any) -> None:
+    check_table("mlp", data)

@@ -1,27 +1,27 @@
-"""ResNet-20 for small images (He et al. 2016), one image at a time or ten of them together.
+"""ResNet-20 for small images (He et al. 2016); a datum is one image, or a group of ten.
 
     x = max(0, norm(conv(image)));   three stages of three blocks, of 16, 32 and 64 channels:
     x' = max(0, x + norm(conv(max(0, norm(conv(x))))))
     f = linear(mean of x over the pixels),   P(y_i = k) = softmax(f)_k
     every parameter ~ N(0, prior_variance)
 
-All convolutions are 3x3. The first of the second and of the third stage has stride 2; past it goes
+All convolutions are 3x3. The first one of the second and third stages has stride 2; its shortcut is
 every second pixel of x, with zeros in the new channels. For images in colour and 10 classes these are
 269,722 parameters (0.27 million in the paper). Chains start from He's initialisation, with scales 1 and
 shifts 0.
 
 The original normalises each channel by its mean and variance over the batch. The likelihood of an image
-then depends on which images it was drawn with: there is no sum over the data for an estimator to
-estimate, and what an anchor remembers is the gradient of another function. There are two ways out:
+then depends on the other images of its batch: the log-likelihood is not a sum over the data, and the
+gradient at an anchor belongs to another function. There are two ways out:
 
     norm="group_norm"   mean and variance over eight groups of channels within the image (Wu & He 2018);
                         a datum is an image. The default.
     norm="batch_norm"   a datum is a fixed group of ten images, normalised by its own means and
-                        variances, so that the likelihood factorises over groups. `groups` makes them,
-                        once; ten data are a hundred images, and a pass over the data costs the same.
+                        variances, so that the likelihood factorises over groups. `groups` makes them
+                        once. Ten data are a hundred images, and a pass over the data costs the same.
 
-To predict one image, batch-norm needs means and variances to stand for those of a group: `statistics`
-has them over the training data, for given parameters.
+To predict one image, batch-norm needs means and variances in place of those of a group: `statistics`
+computes them from the training data and the parameters.
 
 Data: (x [N, h, w, channels], y [N]), or groups of them, (x [N, 10, h, w, channels], y [N, 10]).
 """
@@ -40,9 +40,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Shaped
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
-from vrsgmcmc.models.cnn import check_outputs
-from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.images import check_channels, check_images, crop_and_flip, each, pixels
+from vrsgmcmc.models.checks import check_outputs
+from vrsgmcmc.models.gaussian import normal_prior
+from vrsgmcmc.models.images import check_channels, crop_and_flip, image_check, map_images, pixels
 from vrsgmcmc.models.layers import Affine, convolve, he_kernel, lecun_affine
 
 CHANNEL_GROUPS = 8
@@ -63,16 +63,16 @@ class Norm(eqx.Module):
     scale: Float[Array, " c"]
     shift: Float[Array, " c"]
 
-    def __call__(self, x: Float[Array, "k h w c"], by: Moments) -> Float[Array, "k h w c"]:
-        scale = self.scale[None, None, None] * jax.lax.rsqrt(by.variance + EPSILON)
-        return (x - by.mean) * scale + self.shift[None, None, None]
+    def __call__(self, x: Float[Array, "k h w c"], moments: Moments) -> Float[Array, "k h w c"]:
+        scale = self.scale[None, None, None] * jax.lax.rsqrt(moments.variance + EPSILON)
+        return (x - moments.mean) * scale + self.shift[None, None, None]
 
 
 Normalise: TypeAlias = Callable[[Norm, Float[Array, "k h w c"]], Float[Array, "k h w c"]]
 
 
 class Block(eqx.Module):
-    """Two convolutions that are passed by."""
+    """Two convolutions and a shortcut past them."""
 
     kernels: tuple[Float[Array, "3 3 _ c"], Float[Array, "3 3 c c"]]
     norms: tuple[Norm, Norm]
@@ -81,11 +81,11 @@ class Block(eqx.Module):
         inputs, outputs = self.kernels[0].shape[2:]
         stride = 1 if inputs == outputs else 2
         inner = jax.nn.relu(normalise(self.norms[0], convolve(x, self.kernels[0], stride)))
-        added = normalise(self.norms[1], convolve(inner, self.kernels[1]))
+        residual = normalise(self.norms[1], convolve(inner, self.kernels[1]))
         new = outputs - inputs
-        passed = x[:, ::stride, ::stride]
-        passed = jnp.pad(passed, ((0, 0), (0, 0), (0, 0), (new // 2, new - new // 2)))
-        return jax.nn.relu(passed + added)
+        shortcut = x[:, ::stride, ::stride]
+        shortcut = jnp.pad(shortcut, ((0, 0), (0, 0), (0, 0), (new // 2, new - new // 2)))
+        return jax.nn.relu(shortcut + residual)
 
 
 class ResNet(eqx.Module):
@@ -107,24 +107,24 @@ def posterior(
     """The posterior of the network's parameters.
 
     - `norm`: "group_norm", a datum is an image; "batch_norm", a datum is a group of images.
-    - `augment`: show each image moved by up to 4 pixels and mirrored at random.
+    - `augment`: shift each image by up to 4 pixels and mirror it, at random.
     """
     num_classes = whole("resnet.posterior", "num_classes", num_classes, least=2)
     grouped = one_of("resnet.posterior", "norm", norm, NORMS) == "batch_norm"
     return Posterior(
-        normal_prior(positive("prior_variance", prior_variance)),
+        normal_prior(prior_variance),
         _loglik(num_classes, grouped),
         (_augment_group if grouped else _augment_image) if augment else None,
-        check=_check(num_classes, grouped),
+        check=image_check("resnet", num_classes, grouped),
     )
 
 
 def initial(
     num_classes: int = 10, *, channels: int = 3, width: int = 16, blocks: int = 3
 ) -> Callable[[PRNGKey], ResNet]:
-    """A function of a key: each chain starts elsewhere.
+    """A function of a key, so that every chain has its own start.
 
-    `width` is that of the first stage, `blocks` their number in each stage: 6 blocks + 2 layers.
+    `width`: channels of the first stage. `blocks`: their number in each stage, for 6 blocks + 2 layers.
     """
     return _initial(
         whole("resnet.initial", "num_classes", num_classes, least=2),
@@ -137,7 +137,7 @@ def initial(
 def groups(
     x: Shaped[ArrayLike, "n h w c"], y: Int[ArrayLike, " n"], *, size: int = 10, seed: int = 0
 ) -> tuple[Shaped[np.ndarray, "m size h w c"], Int[np.ndarray, "m size"]]:
-    """Images in random groups, the data for batch-norm; what makes no whole group is left out."""
+    """Images in random groups, the data for batch-norm; an incomplete last group is dropped."""
     x, y = np.asarray(x), np.asarray(y)
     size = whole("resnet.groups", "size", size, least=2)
     if len(x) != len(y) or len(x) < size:
@@ -155,45 +155,45 @@ def predict(
 ) -> Float[Array, "n classes"]:
     """The probabilities of the classes for each image.
 
-    `by`: the `statistics` of a network with batch-norm. None: it is one with group-norm.
+    `by`: the `statistics` of a network with batch-norm; None for one with group-norm.
     """
 
     def one(image):
-        known = iter(by or ())
-        normalise = group_norm if by is None else lambda norm, x: norm(x, next(known))
+        moments = iter(by or ())
+        normalise = group_norm if by is None else lambda norm, x: norm(x, next(moments))
         return logits(net, image[None], normalise)[0]
 
-    return jax.nn.softmax(each(one, images))
+    return jax.nn.softmax(map_images(one, images))
 
 
 def statistics(net: ResNet, images: Shaped[Array, "m size h w c"]) -> tuple[Moments, ...]:
-    """Mean and variance of what each norm sees, over all these groups, each normalised by its own.
+    """Mean and variance of the inputs of each norm, over all groups; each group has its own norm.
 
-    For the batch-norm of test images: of the training data, or of some hundred groups of them.
+    For the batch-norm of test images, from the training data or some hundred groups of them.
     """
 
     def one(group):
-        seen = []
+        moments = []
 
-        def noted(norm, x):
-            seen.append(batch_moments(x))
-            return norm(x, seen[-1])
+        def normalise(norm, x):
+            moments.append(batch_moments(x))
+            return norm(x, moments[-1])
 
-        logits(net, group, noted)
-        return tuple(seen)
+        logits(net, group, normalise)
+        return tuple(moments)
 
-    def pooled(found: Moments) -> Moments:
-        mean = found.mean.mean(0)
-        between = jnp.square(found.mean - mean[None]).mean(0)
-        return Moments(mean, found.variance.mean(0) + between)
+    def pool(moments: Moments) -> Moments:
+        mean = moments.mean.mean(0)
+        between = jnp.square(moments.mean - mean[None]).mean(0)
+        return Moments(mean, moments.variance.mean(0) + between)
 
-    return tuple(pooled(found) for found in jax.lax.map(one, images))
+    return tuple(map(pool, jax.lax.map(one, images)))
 
 
 def logits(
     net: ResNet, images: Shaped[Array, "k h w c"], normalise: Normalise
 ) -> Float[Array, "k classes"]:
-    """f(x) for some images."""
+    """f(x) for each image."""
     check_channels("resnet", images, net.kernel.shape[2], f"initial(channels={images.shape[-1]})")
     x = pixels(images, net.kernel.dtype)
     x = jax.nn.relu(normalise(net.norm, convolve(x, net.kernel)))
@@ -203,20 +203,20 @@ def logits(
 
 
 def group_norm(norm: Norm, x: Float[Array, "k h w c"]) -> Float[Array, "k h w c"]:
-    """Normalised over the pixels and a group of channels of each image."""
+    """Normalise over the pixels and a group of channels of each image."""
     count, *_, channels = x.shape
-    together = channels // math.gcd(CHANNEL_GROUPS, channels)
+    group_size = channels // math.gcd(CHANNEL_GROUPS, channels)
 
-    def average(values):  # over the pixels first: a reduction over channels alone is slow
-        means = jnp.mean(values, axis=(1, 2)).reshape(count, -1, together).mean(2)
-        return jnp.repeat(means, together, axis=1)[:, None, None]
+    def average(values):  # pixels first: a reduction over channels alone is slow
+        means = jnp.mean(values, axis=(1, 2)).reshape(count, -1, group_size).mean(2)
+        return jnp.repeat(means, group_size, axis=1)[:, None, None]
 
     mean = average(x)
     return norm(x, Moments(mean, average(jnp.square(x - mean))))
 
 
 def batch_norm(norm: Norm, x: Float[Array, "k h w c"]) -> Float[Array, "k h w c"]:
-    """Normalised over all pixels of all images, channel by channel."""
+    """Normalise over all pixels of all images, channel by channel."""
     return norm(x, batch_moments(x))
 
 
@@ -251,19 +251,21 @@ def _initial(num_classes: int, channels: int, width: int, blocks: int) -> Callab
 
 @cache
 def _loglik(num_classes: int, grouped: bool) -> Callable[[ResNet, Any], Scalar]:
-    def of_group(net: ResNet, datum: tuple) -> Scalar:
+    start = f"initial({num_classes})"
+
+    def group_loglik(net: ResNet, datum: tuple) -> Scalar:
         images, labels = datum
-        found = jax.nn.log_softmax(logits(net, images, batch_norm))
-        check_outputs("resnet", found[0], num_classes)
-        return jnp.sum(jnp.take_along_axis(found, labels[:, None], axis=1))
+        outputs = jax.nn.log_softmax(logits(net, images, batch_norm))
+        check_outputs("resnet", outputs[0], num_classes, start)
+        return jnp.sum(jnp.take_along_axis(outputs, labels[:, None], axis=1))
 
-    def of_image(net: ResNet, datum: tuple) -> Scalar:
+    def image_loglik(net: ResNet, datum: tuple) -> Scalar:
         image, label = datum
-        (found,) = logits(net, image[None], group_norm)
-        check_outputs("resnet", found, num_classes)
-        return jax.nn.log_softmax(found)[label]
+        (outputs,) = logits(net, image[None], group_norm)
+        check_outputs("resnet", outputs, num_classes, start)
+        return jax.nn.log_softmax(outputs)[label]
 
-    return of_group if grouped else of_image
+    return group_loglik if grouped else image_loglik
 
 
 def _augment_image(key: PRNGKey, item: tuple) -> tuple:
@@ -274,12 +276,3 @@ def _augment_image(key: PRNGKey, item: tuple) -> tuple:
 def _augment_group(key: PRNGKey, item: tuple) -> tuple:
     images, labels = item
     return jax.vmap(crop_and_flip)(jax.random.split(key, len(images)), images), labels
-
-
-@cache
-def _check(num_classes: int, grouped: bool) -> Callable[[Any], None]:
-    def check(data: Any) -> None:
-        axes = "N, group, h, w, channels" if grouped else "N, h, w, channels"
-        check_images("resnet", data, num_classes, axes)
-
-    return check

@@ -3,7 +3,7 @@
     W [d, K], b [K]: every entry ~ N(0, prior_variance)
     P(y_i = k) = softmax(x_i W + b)_k,   y_i in {0, ..., K-1},   i = 1, ..., N
 
-Adding the same number to all K logits changes no probability; the prior settles that direction, so
+Adding the same number to all K logits changes no probability; the prior fixes that direction, so
 the posterior is proper. Data: a tuple (x [N, d], y [N] integers); parameters:
 {"weight": W, "bias": b}. The bias is the intercept: x needs no column of ones.
 """
@@ -19,18 +19,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
 from vrsgmcmc.core import Params, Posterior, Scalar, whole
-from vrsgmcmc.models.gaussian import normal_prior, positive
-from vrsgmcmc.models.linear import affine, check_pair
-from vrsgmcmc.models.logistic import check_labels
+from vrsgmcmc.models.checks import class_check
+from vrsgmcmc.models.gaussian import normal_prior
+from vrsgmcmc.models.linear import affine
 
 
 def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:
     """The posterior of the weights and biases of `num_classes` classes."""
     num_classes = whole("softmax.posterior", "num_classes", num_classes, least=2)
     return Posterior(
-        normal_prior(positive("prior_variance", prior_variance)),
+        normal_prior(prior_variance),
         _loglik(num_classes),
-        check=_check(num_classes),
+        check=class_check("softmax", num_classes),
     )
 
 
@@ -50,7 +50,7 @@ def _loglik(num_classes: int) -> Callable[[Params, Any], Scalar]:
     def loglik(params: Params, datum: tuple[Shaped[Array, " d"], Shaped[Array, ""]]) -> Scalar:
         x, y = datum
         for name in ("weight", "bias"):
-            if params[name].shape[-1:] != (num_classes,):  # labels above it would be clamped
+            if params[name].shape[-1:] != (num_classes,):  # else JAX would clamp the labels
                 raise ValueError(
                     f"softmax: {name} must have {num_classes} columns, one per class, got shape "
                     f"{params[name].shape}. Start from initial({x.shape[-1]}, {num_classes})."
@@ -58,16 +58,3 @@ def _loglik(num_classes: int) -> Callable[[Params, Any], Scalar]:
         return jax.nn.log_softmax(affine(x, params["weight"], params["bias"]))[y]
 
     return loglik
-
-
-@cache
-def _check(num_classes: int) -> Callable[[Any], None]:
-    def check(data: Any) -> None:
-        check_pair("softmax", data)
-        repair = (
-            f"num_classes is {num_classes}; to number the labels from 0 use "
-            "numpy.unique(y, return_inverse=True)[1]."
-        )
-        check_labels("softmax", data[1], num_classes, repair)
-
-    return check
