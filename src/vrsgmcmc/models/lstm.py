@@ -130,7 +130,8 @@ def predict(net: LSTM, text: Int[Array, " words"]) -> Float[Array, " words-1"]:
         return jnp.pad(words, (0, blocks * AT_ONCE - count)).reshape(blocks, AT_ONCE)
 
     def read(state, block):
-        logs, state = log_probabilities(net, *block, state)
+        words, targets = block
+        logs, state = log_probabilities(net, words, targets, state)
         return state, jnp.exp(logs)
 
     _, probabilities = jax.lax.scan(read, net.zero_state, (cut(text[:-1]), cut(text[1:])))
