@@ -167,7 +167,7 @@ def predict(
 
 
 def statistics(net: ResNet, images: Shaped[Array, "m size h w c"]) -> tuple[Moments, ...]:
-    """Mean and variance of the inputs of each norm, over all groups; each group has its own norm.
+    """Mean and variance of the inputs of each norm, over all groups, each normalised by its own.
 
     For the batch-norm of test images, from the training data or some hundred groups of them.
     """
