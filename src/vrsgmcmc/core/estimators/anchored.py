@@ -89,8 +89,8 @@ class Anchored(Estimator):
         )
 
     def estimate(self, posterior, memory, point, batch, augment_key, size):
-        kept = jax.random.wrap_key_data(memory.augment_key, impl="threefry2x32")
+        anchor_key = jax.random.wrap_key_data(memory.augment_key, impl="threefry2x32")
         gradient = corrected_gradient(
-            posterior, memory.gradient, memory.anchor, point, batch, kept, size
+            posterior, memory.gradient, memory.anchor, point, batch, anchor_key, size
         )
         return gradient, memory
