@@ -174,11 +174,11 @@ def test_an_interrupted_average_is_of_what_was_done(monkeypatch):
 @partial(jax.jit, static_argnums=(0, 1))
 def average_of(watch, terms, scale, weight):
     """The average of scale * l / terms over l = 1, ..., terms."""
-    start = averages.start_average(watch, jnp.zeros((), jnp.float32), None)
+    start = averages.start_average(watch, jnp.zeros((), jnp.float32))
 
     def one(l, average):
         x = scale * (l.astype(jnp.float32) / terms)
-        return averages.update_average(watch, average, x, None, l, weight)
+        return averages.update_average(watch, average, x, l, weight)
 
     return averages.average_value(jax.lax.fori_loop(1, terms + 1, one, start))
 
@@ -190,7 +190,7 @@ def shifted(x):
 @pytest.mark.parametrize("weight", [1.0, 0.7, 1e-7])
 def test_a_million_float32_terms_lose_no_digit(weight):
     terms = 10**6
-    watch = averages.Watch(shifted, 1, False)
+    watch = averages.Observable(shifted, None, 1)
     mean = average_of(watch, terms, jnp.float32(1e-3), jnp.float32(weight))
     values = np.float32(1) + np.float32(1e-3) * (
         np.arange(1, terms + 1, dtype=np.float32) / np.float32(terms)
@@ -202,12 +202,12 @@ def test_a_million_float32_terms_lose_no_digit(weight):
 
 
 def test_nothing_is_averaged_before_burn_in_ends_or_off_the_grid():
-    watch = averages.Watch(position, 4, False)
-    average = averages.start_average(watch, jnp.zeros(()), None)
+    watch = averages.Observable(position, None, 4)
+    average = averages.start_average(watch, jnp.zeros(()))
     seen = []
     for age in range(-5, 13):
         grown = averages.update_average(
-            watch, average, jnp.float64(age), None, jnp.int32(age), jnp.float64(1)
+            watch, average, jnp.float64(age), jnp.int32(age), jnp.float64(1)
         )
         if float(grown.weight.value) != float(average.weight.value):
             seen.append(age)
@@ -217,16 +217,16 @@ def test_nothing_is_averaged_before_burn_in_ends_or_off_the_grid():
 
 
 def test_an_average_of_nothing_is_nan():
-    average = averages.start_average(averages.Watch(position, 1, False), jnp.zeros(2), None)
+    average = averages.start_average(averages.Observable(position, None, 1), jnp.zeros(2))
     assert np.all(np.isnan(averages.average_value(average)))
 
 
 def test_a_value_that_does_not_count_cannot_spoil_the_average():
     """A NaN before burn-in ends is none of ours."""
-    watch = averages.Watch(position, 1, False)
-    average = averages.start_average(watch, jnp.zeros(()), None)
+    watch = averages.Observable(position, None, 1)
+    average = averages.start_average(watch, jnp.zeros(()))
     for age, x in ((0, jnp.nan), (1, 2.0), (2, 4.0)):
         average = averages.update_average(
-            watch, average, jnp.float64(x), None, jnp.int32(age), jnp.float64(2)
+            watch, average, jnp.float64(x), jnp.int32(age), jnp.float64(2)
         )
     assert float(averages.average_value(average)) == 3.0

@@ -6,7 +6,6 @@ from .arguments import one_of as one_of
 from .arguments import positive as positive
 from .arguments import whole as whole
 from .averages import Observable as Observable
-from .averages import Watch as Watch
 from .averages import observable as observable
 from .compiled import LONGEST_CHUNK as LONGEST_CHUNK
 from .compiled import Carry as Carry

@@ -9,7 +9,7 @@ into chunks costs a digit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -18,16 +18,21 @@ from jaxtyping import Array, Int, PyTree
 
 from vrsgmcmc.core.arguments import whole
 from vrsgmcmc.core.tree import Sum, add, empty_sum
-from vrsgmcmc.core.types import Params, Scalar
+from vrsgmcmc.core.types import STATIC, Params, Scalar
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Observable:
-    """A function of the parameters, and of data where given, averaged every `every` steps."""
+    """A function of the parameters, and of data where there are any, averaged every `every` steps."""
 
-    function: Callable
+    function: Callable = field(metadata=STATIC)
     data: PyTree
-    every: int
+    every: int = field(metadata=STATIC)
+
+    def __call__(self, params: Params) -> PyTree:
+        value = self.function(params, *(() if self.data is None else (self.data,)))
+        return jax.tree.map(jnp.asarray, value)
 
 
 def observable(function: Callable, *, data: PyTree = None, every: int = 1) -> Observable:
@@ -43,42 +48,23 @@ def observable(function: Callable, *, data: PyTree = None, every: int = 1) -> Ob
     return Observable(function, data, whole("observable", "every", every))
 
 
-@dataclass(frozen=True)
-class Watch:
-    """The static part of an observable: what the compiled program depends on."""
-
-    function: Callable
-    every: int
-    with_data: bool
-
-    def __call__(self, params: Params, data: PyTree) -> PyTree:
-        value = self.function(params, data) if self.with_data else self.function(params)
-        return jax.tree.map(jnp.asarray, value)
-
-
 class Average(NamedTuple):
     value: Sum
     weight: Sum
 
 
-def start_average(watch: Watch, params: Params, data: PyTree) -> Average:
+def start_average(observable: Observable, params: Params) -> Average:
     """An empty average, of the observable's shape."""
-    shape = jax.eval_shape(watch, params, data)
+    shape = jax.eval_shape(observable, params)
 
     def zero(leaf):
-        kind = jnp.promote_types(leaf.dtype, jnp.float32)
-        return jnp.zeros(leaf.shape, kind)
+        return jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32))
 
     return Average(empty_sum(jax.tree.map(zero, shape)), empty_sum(jnp.zeros(())))
 
 
 def update_average(
-    watch: Watch,
-    average: Average,
-    params: Params,
-    data: PyTree,
-    age: Int[Array, ""],
-    weight: Scalar,
+    observable: Observable, average: Average, params: Params, age: Int[Array, ""], weight: Scalar
 ) -> Average:
     """The average with the position `age` steps after burn-in; nothing changes before that."""
 
@@ -89,14 +75,14 @@ def update_average(
         def term(value, like):
             return jnp.where(counts, used * value, 0.0).astype(like.dtype)
 
-        terms = jax.tree.map(term, watch(params, data), average.value.total)
+        terms = jax.tree.map(term, observable(params), average.value.total)
         used = used.astype(average.weight.total.dtype)
         return Average(add(average.value, terms), add(average.weight, used))
 
-    if watch.every == 1:
+    if observable.every == 1:
         return include(average)
     # `age` is the same for all chains: under vmap this stays a branch
-    return jax.lax.cond((age > 0) & (age % watch.every == 0), include, lambda a: a, average)
+    return jax.lax.cond((age > 0) & (age % observable.every == 0), include, lambda a: a, average)
 
 
 def average_value(average: Average) -> Any:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from vrsgmcmc.core.averages import Average, Watch, average_value, start_average, update_average
+from vrsgmcmc.core.averages import Average, Observable, average_value, start_average, update_average
 from vrsgmcmc.core.gradients import split_part
 from vrsgmcmc.core.kernel import Kernel
 from vrsgmcmc.core.order import all_rows, draw, rows
@@ -43,7 +43,6 @@ class Program:
     cycle: int  # m: steps of a cycle; a block where nothing is refreshed in between
     part: int  # data of one part of a refresh
     parts: int  # R: parts of a refresh inside a cycle; 0: none
-    watches: tuple[Watch, ...]
     weights: str
     slots: int  # draws that a chunk can hold; 0: draws are not stored
     every_step: bool  # each step after burn-in is a draw
@@ -58,7 +57,7 @@ class Setting(NamedTuple):
 
     sampler: Sampler  # without its step size, which differs between chains
     data: Data
-    watch_data: tuple[PyTree, ...]
+    observables: tuple[Observable, ...]
     burn_in_end: Int[Array, ""]  # the step after which draws and averages count
     thin: Int[Array, ""]
 
@@ -144,10 +143,7 @@ def init_state(program: Program, setting: Setting, key_words: Any, params: Param
 def begin(program: Program, setting: Setting, state: State) -> Carry:
     """The first carry of one chain."""
     partial_sum = setting.sampler.estimator.empty_sum(state.memory) if program.parts else ()
-    averages = tuple(
-        start_average(watch, state.position, data)
-        for watch, data in zip(program.watches, setting.watch_data, strict=True)
-    )
+    averages = tuple(start_average(each, state.position) for each in setting.observables)
     return Carry(state, partial_sum, averages)
 
 
@@ -285,10 +281,8 @@ def advance(
         age = l + 1 - setting.burn_in_end
         weight = h if program.weights == "step_size" else jnp.ones_like(h)
         averages = tuple(
-            update_average(watch, average, state.position, data, age, weight)
-            for watch, average, data in zip(
-                program.watches, carry.averages, setting.watch_data, strict=True
-            )
+            update_average(observable, average, state.position, age, weight)
+            for observable, average in zip(setting.observables, carry.averages, strict=True)
         )
         if program.slots:
             draws = record(draws, state.position, age)

@@ -39,8 +39,7 @@ def layout(setup: Setup) -> Layout | None:
 
 def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
     """The resolved settings. Two runs with equal ones have the same chains, bit for bit."""
-    program, setting = setup.program, setup.setting
-    observables = zip(setup.names, program.watches, setting.watch_data, strict=True)
+    observables = zip(setup.names, setup.setting.observables, strict=True)
     return {
         **{
             name: value
@@ -52,8 +51,8 @@ def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
         "schedule": to_json(setup.schedule),
         "first_step": setup.first,
         "observables": {
-            name: {"every": watch.every, "data": tree_sum(data) if watch.with_data else None}
-            for name, watch, data in observables
+            name: {"every": o.every, "data": None if o.data is None else tree_sum(o.data)}
+            for name, o in observables
         },
         "init": start_sum(setup),
         "parameters": {
@@ -105,8 +104,7 @@ def program_sum(program: Program, structure: Any, leaves: tuple) -> str:
         state = kernel.init(fold(key, 0), position)
         batch = rows(setting.data, index)
         state, _ = kernel.step(fold(key, 1), state, batch, h)
-        observables = zip(program.watches, setting.watch_data, strict=True)
-        return state, [watch(state.position, data) for watch, data in observables]
+        return state, [observable(state.position) for observable in setting.observables]
 
     text = jax.jit(one_step).lower(*jax.tree.unflatten(structure, leaves)).as_text()
     return hashlib.sha256(text.encode()).hexdigest()

@@ -21,7 +21,6 @@ from vrsgmcmc.core import (
     Sampler,
     Setting,
     State,
-    Watch,
     all_rows,
     as_key,
     check_pair,
@@ -172,7 +171,7 @@ def set_up(
     estimator.check_params(some)
     draws = (num_steps - burn_in) // thin if keep == "draws" and draws_in_memory else 0
     check_run_memory(estimator, some, size, num_chains, draws)
-    names, watches, watch_data = watch(observables, num_steps - burn_in, some)
+    by_name = check_observables(observables, num_steps - burn_in, some)
 
     anchor = estimator.refresh_size(size)
     parts, part = cut(anchor, part_size(posterior, some, all_rows(data)))
@@ -185,7 +184,6 @@ def set_up(
         cycle=period or compiled.LONGEST_BLOCK,
         part=part,
         parts=parts if period else 0,
-        watches=watches,
         weights=weights,
         slots=slots,
         every_step=thin == 1,
@@ -205,7 +203,7 @@ def set_up(
         setting=Setting(
             sampler=replace(sampler, step_size=None, batch_size=batch_size, clip=clip),
             data=data,
-            watch_data=watch_data,
+            observables=tuple(by_name.values()),
             burn_in_end=jnp.asarray(first + burn_in, jnp.int32),
             thin=jnp.asarray(thin, jnp.int32),
         ),
@@ -215,7 +213,7 @@ def set_up(
         fresh=fresh,
         step_sizes=step_sizes,
         schedule=schedule,
-        names=names,
+        names=tuple(by_name),
         first=first,
         num_steps=num_steps,
         num_chains=num_chains,
@@ -246,31 +244,28 @@ def check_lengths(num_steps: int, burn_in: int, thin: int, keep: str) -> None:
         )
 
 
-def watch(
+def check_observables(
     observables: Mapping[str, Callable | Observable] | None, num_steps: int, params: Params
-) -> tuple[tuple[str, ...], tuple[Watch, ...], tuple[Any, ...]]:
-    """Names, static parts and data of the observables, evaluated during `num_steps` steps."""
+) -> dict[str, Observable]:
+    """The observables by name, each evaluated at least once during `num_steps` steps."""
     if not isinstance(observables or {}, Mapping):
         raise TypeError(
             f"observables must be a dict of functions, got {type(observables).__name__}. Give each a "
             'name: observables={"square": lambda x: x**2}.'
         )
-    by_name = {
-        name: value if isinstance(value, Observable) else observable(value)
-        for name, value in (observables or {}).items()
-    }
-    watches = tuple(Watch(o.function, o.every, o.data is not None) for o in by_name.values())
-    data = tuple(jax.tree.map(jnp.asarray, o.data) for o in by_name.values())
-    for name, one, argument in zip(by_name, watches, data, strict=True):
+    by_name = {}
+    for name, value in (observables or {}).items():
+        one = value if isinstance(value, Observable) else observable(value)
+        by_name[name] = one = replace(one, data=jax.tree.map(jnp.asarray, one.data))
         if one.every > num_steps:
             raise ValueError(
                 f"observable {name!r} is evaluated every {one.every} steps, but only {num_steps} "
                 "steps follow burn_in."
             )
         try:
-            jax.eval_shape(one, params, argument)
+            jax.eval_shape(one, params)
         except Exception as error:
             raise ValueError(
                 f"observable {name!r} failed at the start: {type(error).__name__}: {error}"
             ) from error
-    return tuple(by_name), watches, data
+    return by_name
