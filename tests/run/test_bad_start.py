@@ -148,7 +148,7 @@ def test_what_is_near_a_mistake_is_fine():
     check_refreshed(unknown._replace(memory=full_like(unknown.memory, 0.0)), vr.saga())
     check_refreshed(unknown._replace(step=jnp.array([0, 3])), vr.saga())  # one chain has diverged
     check_refreshed(unknown, vr.minibatch())
-    fallen = step_sizes.in_kind(
+    fallen = step_sizes.in_dtype(
         np.array([1e-3, 1e-7, 0.0]), np.float16
     )  # a schedule that ends at 0
     assert fallen.dtype == np.float16
