@@ -11,13 +11,18 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from vrsgmcmc.core import Estimator, Integrator
 from vrsgmcmc.theory import linear_regression
 
 INDEPENDENT = ("with_replacement", "without_replacement")
 
 
-def describe(name, **attributes):
-    return SimpleNamespace(name=name, **attributes)
+class Description(SimpleNamespace, Estimator, Integrator):
+    """A name and options: all that the exact laws read of a method."""
+
+
+def describe(name, **options):
+    return Description(name=name, **options)
 
 
 def splitting(word, friction=1.3, temperature=1.0):

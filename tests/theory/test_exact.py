@@ -25,6 +25,7 @@ from support.plain_samplers import (
 from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
 from vrsgmcmc.theory.exact.affine import fixed_point
 from vrsgmcmc.theory.exact.chains import chain
+from vrsgmcmc.theory.exact.draws import resolve
 
 STANDARD = linear_regression(np.zeros((1, 1)), [0.0])  # no data, prior N(0, 1): U = theta^2 / 2
 
@@ -56,9 +57,8 @@ def test_order_two_on_the_quadratic(word, block, exact):
     steps = 2.0 ** -np.arange(2, 7)
     errors = []
     for h in steps:
-        settings = dict(step_size=h, batch_size=None, order="", anchor_order="")
-        cycle = chain(STANDARD, FULL, splitting(word), **settings)
-        moment = fixed_point(cycle.maps, cycle.carried)
+        cycle = chain(STANDARD, resolve(STANDARD, FULL, splitting(word), h, None, "", ""))
+        moment = fixed_point(cycle.maps, cycle.carry)[0, 0]
         select = cycle.select[block]
         errors.append(abs((select @ moment @ select.T)[0, 0] - exact))
     slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]

@@ -32,9 +32,8 @@ from support.plain_samplers import (
 from support.plain_samplers import start as blank
 
 import vrsgmcmc as vr
-from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
+from vrsgmcmc.theory import autocovariance, gaussian_mean, linear_regression, mse, stationary
 from vrsgmcmc.theory.exact import moments as fourth
-from vrsgmcmc.theory.exact.laws import autocovariance, mse
 
 FEW = gaussian_mean([0.3, -1.2, 2.9], noise_variance=0.8, prior_variance=3.0)
 

@@ -8,17 +8,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.plain_samplers import regression
+from support.plain_samplers import describe, regression
 
 import vrsgmcmc as vr
-from vrsgmcmc.theory import forecast, gaussian_mean, linear_regression, stationary
-from vrsgmcmc.theory.exact.laws import autocovariance
+from vrsgmcmc.core import Sampler
+from vrsgmcmc.theory import (
+    autocovariance,
+    forecast,
+    gaussian_mean,
+    linear_regression,
+    local,
+    response,
+    stationary,
+)
 from vrsgmcmc.theory.exact.schemes import scheme
-from vrsgmcmc.theory.forecast import local
 from vrsgmcmc.theory.forecast.forecast import errors
 from vrsgmcmc.theory.forecast.local import LARGEST, Local
-from vrsgmcmc.theory.forecast.response import response
-from vrsgmcmc.theory.forecast.spectrum import held, ordered
+from vrsgmcmc.theory.forecast.spectrum import anchor_correlation, draw_correlation
 from vrsgmcmc.theory.noise import all_lags, one_step
 
 SWEEPS = ("shuffled", "symmetric")
@@ -57,8 +63,8 @@ def test_autocorrelation_of_sweeps(size, count, order, period):
     r = correlations(order, size, count, period)[1:]
     for mu in MODES:
         expected = np.sum(r * np.asarray(mu, complex) ** np.arange(len(r)))
-        found = [held(order, size, count, period, np.asarray(mu))]
-        found += [ordered(order, size, count, np.asarray(mu))] if period == 1 else []
+        found = [anchor_correlation(order, size, count, period, np.asarray(mu))]
+        found += [draw_correlation(order, size, count, np.asarray(mu))] if period == 1 else []
         for value in found:
             assert complex(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
@@ -68,8 +74,10 @@ def test_autocorrelation_of_sweeps(size, count, order, period):
 def test_zero_frequency_is_the_sum_over_lags(size, count, order):
     one = np.ones(())
     expected = all_lags(order, size, count) / one_step(order, size, count)
-    assert 1 + 2 * float(ordered(order, size, count, one)) == pytest.approx(expected, abs=1e-12)
-    anchors = 1 + 2 * float(held(order, size, count, 7, one))
+    assert 1 + 2 * float(draw_correlation(order, size, count, one)) == pytest.approx(
+        expected, abs=1e-12
+    )
+    anchors = 1 + 2 * float(anchor_correlation(order, size, count, 7, one))
     assert anchors == pytest.approx(7 * expected, abs=1e-11)
 
 
@@ -79,15 +87,15 @@ def test_no_jump_where_the_series_takes_over():
         mu = 1 - gaps * turn
         k = np.arange(2000)
         expected = -10 / 19990 * np.array([np.sum((1 - (k + 1) / 2000) * m**k) for m in mu])
-        value = ordered("shuffled", 20_000, 10, mu)
+        value = draw_correlation("shuffled", 20_000, 10, mu)
         np.testing.assert_allclose(value, expected, rtol=1e-7)
 
 
 def test_memory_of_differences():
     one, size, count = np.ones(()), 100, 10  # 10 blocks
     for order in SWEEPS:
-        alone = float(ordered(order, size, count, one))
-        values = [float(ordered(order, size, count, one, m)) for m in (1, 2, 5, 10, 10**6)]
+        alone = float(draw_correlation(order, size, count, one))
+        values = [float(draw_correlation(order, size, count, one, m)) for m in (1, 2, 5, 10, 10**6)]
         assert values[0] == 0  # a new anchor each step: nothing is left to cancel
         assert values == sorted(values, reverse=True)
         assert values[-1] == pytest.approx(alone, rel=1e-4)
@@ -254,9 +262,7 @@ def test_an_anchor_that_is_a_mean_of_positions(period, average):
     model, method = linear_model(ONE), vr.practical(8, period, average)
     h = 0.3 / model.curvature[0]
     filter = response(vr.sgld(), np.array([h]), model.curvature)
-    (anchor, _), distance = errors(
-        model, method, filter, filter.noise, 2, "without_replacement", "without_replacement"
-    )
+    (anchor, _), distance = errors(model, Sampler(method, vr.sgld(), h, 2), filter, filter.noise)
     times = np.arange(1 - average, period)
     covariance = np.abs(times[:, None] - times)
     covariance = (1 - 0.3) ** covariance * 2 * h / (1 - (1 - 0.3) ** 2)
@@ -446,13 +452,10 @@ def test_noise_that_feeds_itself():
 
 
 def test_unknown_estimators_are_refused():
-    class Momentum:
-        name = "momentum"
-
     with pytest.raises(
         ValueError, match="nothing is known of the noise of 'momentum'; known: full"
     ):
-        forecast(gaussian_model(MEANS), Momentum(), vr.sgld(), [0.01], batch_size=1)
+        forecast(gaussian_model(MEANS), describe("momentum"), vr.sgld(), [0.01], batch_size=1)
 
 
 # ----------------------------------------------------------------------------- forecast: scores

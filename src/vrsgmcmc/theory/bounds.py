@@ -5,7 +5,7 @@ Algorithm 1 an anchor on n1 data, renewed every m steps, and n = n2. With
 
     Gamma(v) = (1/N^2) sum_ij v_i.v_j - (1/(N(N-1))) sum_{i != j} v_i.v_j
     A        = (N - n) N^2 / n * Gamma(alpha)              the noise of a minibatch, E|dV|^2
-    lambda   = N^3 (n1 - n2) / (n1 n2) * Gamma(beta)       what the anchor takes off; < 0 if n1 < n2
+    lambda   = N^3 (n1 - n2) / (n1 n2) * Gamma(beta)       the anchor's gain; < 0 if n1 < n2
 
 every bound on the mean square error is c1 * noise / L + c2 / (L h) + c3 h^(2K); the noise is
 
@@ -26,57 +26,50 @@ from jaxtyping import Float
 
 Array = np.ndarray
 Numbers = float | Float[Array, "..."]
-Given = SupportsFloat | Sequence[Any]  # what users may hand in: a number, an array, a list
+Input = SupportsFloat | Sequence[Any]  # a number, an array, a list
 
 
 def bias_bound(
-    drift: Given,
-    num_steps: Given,
-    step_size: Given,
+    drift: Input,
+    num_steps: Input,
+    step_size: Input,
     *,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0),
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0),
 ) -> Numbers:
     """Lemma 1: c1 * drift + c2 / (L h) + c3 h^K, where drift = mean_l |E dV_l|."""
     c1, c2, c3 = weights(constants, 3)
     mean = non_negative("drift", drift, "it is a mean of norms, 0 for unbiased gradients")
-    L, h, K = (
-        positive("num_steps", num_steps),
-        positive("step_size", step_size),
-        whole("order", order),
-    )
-    return c1 * mean + c2 / (L * h) + c3 * h**K
+    L, h = positive("num_steps", num_steps), positive("step_size", step_size)
+    return c1 * mean + c2 / (L * h) + c3 * h ** whole("order", order)
 
 
 def mse_bound(
-    noise: Given,
-    num_steps: Given,
-    step_size: Given,
+    noise: Input,
+    num_steps: Input,
+    step_size: Input,
     *,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0),
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0),
 ) -> Numbers:
     """Lemma 1: c1 * noise / L + c2 / (L h) + c3 h^(2K), where noise = mean_l E|dV_l|^2.
 
-    The noise may be negative, as A - lambda is where the bound leaves a term of order m h to c4.
+    The noise may be negative: A - lambda is, where the bound moves a term of order m h to c4.
     """
     c1, c2, c3 = weights(constants, 3)
-    L, h, K = (
-        positive("num_steps", num_steps),
-        positive("step_size", step_size),
-        whole("order", order),
-    )
+    L, h = positive("num_steps", num_steps), positive("step_size", step_size)
+    K = whole("order", order)
     return c1 * real("noise", noise) / L + c2 / (L * h) + c3 * h ** (2 * K)
 
 
-def minibatch_noise(gamma: Given, *, size: Given, batch_size: Given) -> Numbers:
+def minibatch_noise(gamma: Input, *, size: Input, batch_size: Input) -> Numbers:
     """A = (N - n) N^2 / n * Gamma(alpha), which is E|dV|^2 exactly."""
     N = whole("size", size)
     n = whole("batch_size", batch_size, most=N)
     return (N - n) * N**2 / n * non_negative("gamma", gamma, "it is a variance over N")
 
 
-def improvement(gamma: Given, *, size: Given, batch_size: Given, anchor_size: Given) -> Numbers:
+def improvement(gamma: Input, *, size: Input, batch_size: Input, anchor_size: Input) -> Numbers:
     """lambda = N^3 (n1 - n2) / (n1 n2) * Gamma(beta), up to the O(m h) of alpha - beta."""
     N = whole("size", size)
     n1, n2 = whole("anchor_size", anchor_size, most=N), whole("batch_size", batch_size, most=N)
@@ -84,18 +77,18 @@ def improvement(gamma: Given, *, size: Given, batch_size: Given, anchor_size: Gi
 
 
 def improvement_as_printed(
-    all_pairs: Given,
-    distinct_pairs: Given,
+    all_pairs: Input,
+    distinct_pairs: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    anchor_size: Given,
+    size: Input,
+    batch_size: Input,
+    anchor_size: Input,
 ) -> Numbers:
     """Theorem 2's lambda: (N/n1 - N/n2) sum_ij b_i.b_j - (q2 - q1) sum_{i != j} b_i.b_j.
 
     q1 = N (N - n1) / (n1 (N - 1)), and q2 likewise; the sums are `all_pairs` and `distinct_pairs`.
-    Erratum: N/n2 - N/n1 in the first term would give `improvement`; as printed there is no definite
-    sign: it is below 0 for n1 > n2 wherever the second sum is positive.
+    Erratum: N/n2 - N/n1 in the first term would give `improvement`. As printed the sign is not
+    definite: below 0 for n1 > n2 wherever the second sum is positive.
     """
     N = whole("size", size)
     if np.any(N == 1):
@@ -107,14 +100,14 @@ def improvement_as_printed(
 
 
 def minibatch_bound(
-    gammas: Given,
-    num_steps: Given,
-    step_size: Given,
+    gammas: Input,
+    num_steps: Input,
+    step_size: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0),
+    size: Input,
+    batch_size: Input,
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0),
     as_printed: bool = False,
 ) -> Numbers:
     """Theorem 1: c1 (N - n) N^2 Gamma_M / (n L) + c2 / (L h) + c3 h^(2K), Gamma_M = max_l Gamma_l.
@@ -127,24 +120,24 @@ def minibatch_bound(
 
 
 def practical_bound(
-    gammas: Given,
-    anchor_gammas: Given,
-    num_steps: Given,
-    step_size: Given,
+    gammas: Input,
+    anchor_gammas: Input,
+    num_steps: Input,
+    step_size: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    anchor_size: Given,
-    period: Given,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0, 1.0),
+    size: Input,
+    batch_size: Input,
+    anchor_size: Input,
+    period: Input,
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0, 1.0),
 ) -> Numbers:
     """Theorem 2: c1 (A_M - lambda_M) / L + c2 / (L h) + c3 h^(2K) + c4 m h / L.
 
     A_M = max_l A_l with Gamma_l(alpha) from `gammas`, lambda_M = min_l lambda_l with Gamma_l(beta)
     from `anchor_gammas`. If these are equal A - lambda is the noise of a minibatch of n1. The proof
-    hides a factor of order N^2 (N - n2) / n2 in c4. The theorem does not see that the anchor's error
-    is the same for m steps: it promises a gain over minibatches that small steps do not show.
+    hides a factor of order N^2 (N - n2) / n2 in c4. The theorem ignores that the anchor's error is
+    the same for m steps: it promises a gain over minibatches that small steps do not have.
     """
     *mse_constants, c4 = weights(constants, 4)
     sizes = dict(size=size, batch_size=batch_size, anchor_size=anchor_size)
@@ -158,16 +151,16 @@ def practical_bound(
 
 
 def svrg_bound(
-    gammas: Given,
-    anchor_gammas: Given,
-    num_steps: Given,
-    step_size: Given,
+    gammas: Input,
+    anchor_gammas: Input,
+    num_steps: Input,
+    step_size: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    period: Given,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0, 1.0),
+    size: Input,
+    batch_size: Input,
+    period: Input,
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0, 1.0),
     as_printed: bool = False,
 ) -> Numbers:
     """Remark 1: Theorem 2 at n1 = N, where lambda_l = (N - n2) N^2 / n2 * Gamma_l(beta).
@@ -181,7 +174,7 @@ def svrg_bound(
 
 
 def step_cost(
-    *, batch_size: Given, anchor_size: Given, period: Given, as_printed: bool = False
+    *, batch_size: Input, anchor_size: Input, period: Input, as_printed: bool = False
 ) -> Numbers:
     """Per-datum gradients in one step of Algorithm 1: n1 / m + 2 n2.
 
@@ -192,11 +185,12 @@ def step_cost(
     return n1 / whole("period", period) + (n2 if as_printed else 2 * n2)
 
 
-def over_steps(gammas: Given) -> Float[Array, "... l"]:
+def over_steps(gammas: Input) -> Float[Array, "... l"]:
+    """Gamma_l for the steps l, on the last axis."""
     return np.atleast_1d(non_negative("gammas", gammas, "each is a variance over N"))
 
 
-def weights(constants: Given, count: int) -> list[float]:
+def weights(constants: Input, count: int) -> list[float]:
     """The constants c1, c2, ..., as floats."""
     values = non_negative("constants", constants, f"give {count} numbers")
     if values.shape != (count,):
@@ -204,7 +198,7 @@ def weights(constants: Given, count: int) -> list[float]:
     return values.tolist()
 
 
-def real(name: str, value: Given) -> Float[Array, "..."]:
+def real(name: str, value: Input) -> Float[Array, "..."]:
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -214,22 +208,22 @@ def real(name: str, value: Given) -> Float[Array, "..."]:
     return numbers
 
 
-def positive(name: str, value: Given) -> Float[Array, "..."]:
+def positive(name: str, value: Input) -> Float[Array, "..."]:
     numbers = real(name, value)
     if not (numbers > 0).all():
         raise ValueError(f"{name} must be positive; got {value}; give numbers above 0")
     return numbers
 
 
-def non_negative(name: str, value: Given, why: str) -> Float[Array, "..."]:
+def non_negative(name: str, value: Input, why: str) -> Float[Array, "..."]:
     numbers = real(name, value)
     if not (numbers >= 0).all():
         raise ValueError(f"{name} must be 0 or more; got {value}; {why}")
     return numbers
 
 
-def whole(name: str, value: Given, most: Given | None = None) -> Float[Array, "..."]:
-    """Whole numbers from 1 up to `most`, the number of data; floats, which do not wrap around."""
+def whole(name: str, value: Input, most: Input | None = None) -> Float[Array, "..."]:
+    """Whole numbers from 1 up to `most`, the number of data; as floats, which cannot overflow."""
     numbers = real(name, value)
     if not ((numbers >= 1) & (numbers == np.floor(numbers))).all():
         raise ValueError(f"{name} must be a whole number, at least 1; got {value}; give 1, 2, ...")

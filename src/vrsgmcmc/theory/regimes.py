@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from vrsgmcmc.theory.bounds import (
     Array,
-    Given,
+    Input,
     Numbers,
     mse_bound,
     non_negative,
@@ -41,12 +41,12 @@ class StepSize(NamedTuple):
 
 
 def best_step_size(
-    num_steps: Given,
+    num_steps: Input,
     *,
-    noise: Given = 0.0,
-    period: Given = 0,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0, 1.0),
+    noise: Input = 0.0,
+    period: Input = 0,
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0, 1.0),
 ) -> StepSize:
     """Minimise c1 noise / L + c2 / (L h) + c3 h^(2K) + c4 m h / L over h; m = 0: no anchor.
 
@@ -61,7 +61,7 @@ def best_step_size(
 
 
 def best_bias_step_size(
-    num_steps: Given, *, order: Given = 1, constants: Given = (1.0, 1.0)
+    num_steps: Input, *, order: Input = 1, constants: Input = (1.0, 1.0)
 ) -> StepSize:
     """Minimise c2 / (L h) + c3 h^K over h: the bias bound where gradients are unbiased."""
     c2, c3 = weights(constants, 2)
@@ -69,11 +69,11 @@ def best_bias_step_size(
     return minimum(c2 / positive("num_steps", num_steps), c3, whole("order", order), 0.0)
 
 
-def minimum(a: Given, b: Given, p: Given, s: Given) -> StepSize:
+def minimum(a: Input, b: Input, p: Input, s: Input) -> StepSize:
     """Minimise a / h + b h^p + s h over h > 0, for a, b > 0, p >= 1, s >= 0.
 
-    The derivative is 0 where p b h^(p+1) + s h^2 = a. Let h_b and h_s solve this without the other
-    term; then h = u min(h_b, h_s) with (h / h_b)^(p+1) + (h / h_s)^2 = 1 and 1/sqrt(2) <= u <= 1.
+    The derivative is 0 where p b h^(p+1) + s h^2 = a. Let h_b and h_s each solve this without the
+    other term; then h = u min(h_b, h_s) with (h / h_b)^(p+1) + (h / h_s)^2 = 1 and 1/sqrt(2) <= u <= 1.
     """
     a, b, p, s = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (a, b, p, s)))
     with np.errstate(divide="ignore", over="ignore"):  # h_s is infinite at s = 0, and then u = 1
@@ -102,12 +102,12 @@ class Regime(NamedTuple):
 
 
 def minibatch_budget_bound(
-    batch_size: Given,
-    T: Given,
-    N: Given,
-    gamma: Given,
+    batch_size: Input,
+    T: Input,
+    N: Input,
+    gamma: Input,
     *,
-    constants: Given = (1.0, 1.0),
+    constants: Input = (1.0, 1.0),
     as_printed: bool = False,
 ) -> Numbers:
     """Theorem 1 for a budget T = n L at its best h: c1 (N - n) N^2 Gamma / T + c (n / T)^(2/3).
@@ -124,11 +124,11 @@ def minibatch_budget_bound(
         return c1 * (size - n) * size**2 * spread / budget + c * (n / budget) ** (2 / 3)
 
 
-def minibatch_regime(T: Given, N: Given, gamma: Given, *, constants: Given = (1.0, 1.0)) -> Regime:
+def minibatch_regime(T: Input, N: Input, gamma: Input, *, constants: Input = (1.0, 1.0)) -> Regime:
     """Corollary 1: the n = 1..N that minimises c1 (N - n) N^2 Gamma / T + c2 (n / T)^(2/3).
 
-    That is Eq. (msebound_t) as printed; c2 = `STEP_FACTOR` corrects it. It is concave in n, so the
-    least is at an end, n = 1 or n = N (at n = 1 when equal). Its derivative in n has the sign of
+    This is Eq. (msebound_t) as printed; c2 = `STEP_FACTOR` corrects it. It is concave in n, so the
+    minimum is at an end, n = 1 or n = N (n = 1 if equal). Its derivative in n has the sign of
     T - (27/8) (c1/c2)^3 Gamma^3 N^6 n, which gives the cases at n = 1 and at n = N.
     """
     for name, value in (("T", T), ("N", N), ("gamma", gamma)):
@@ -144,17 +144,17 @@ def minibatch_regime(T: Given, N: Given, gamma: Given, *, constants: Given = (1.
 
 
 def batch_size_as_printed(
-    T: Given, N: Given, gamma: Given, *, constants: Given = (1.0, 1.0)
+    T: Input, N: Input, gamma: Input, *, constants: Input = (1.0, 1.0)
 ) -> Numbers:
     """n = 8 T / (27 N^6 Gamma^3) (c2/c1)^3, the paper's "optimal minibatch size".
 
-    Erratum: here the bound of Eq. (msebound_t) is largest in n; the least is at an end.
+    Erratum: here the bound of Eq. (msebound_t) has its maximum in n; the minimum is at an end.
     """
     with np.errstate(divide="ignore"):
         return positive("T", T) / limited_budget(N, gamma, constants)
 
 
-def limited_budget(N: Given, gamma: Given, constants: Given) -> Numbers:
+def limited_budget(N: Input, gamma: Input, constants: Input) -> Numbers:
     """(27/8) (c1/c2)^3 Gamma^3 N^6, the T at which Eq. (msebound_t) is level in n at n = 1."""
     c1, c2 = weights(constants, 2)
     positive("constants c2", c2)
@@ -164,17 +164,17 @@ def limited_budget(N: Given, gamma: Given, constants: Given) -> Numbers:
 
 
 def practical_budget_bound(
-    gammas: Given,
-    anchor_gammas: Given,
-    budget: Given,
-    step_size: Given,
+    gammas: Input,
+    anchor_gammas: Input,
+    budget: Input,
+    step_size: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    anchor_size: Given,
-    period: Given,
-    order: Given = 1,
-    constants: Given = (1.0, 1.0, 1.0, 1.0),
+    size: Input,
+    batch_size: Input,
+    anchor_size: Input,
+    period: Input,
+    order: Input = 1,
+    constants: Input = (1.0, 1.0, 1.0, 1.0),
     as_printed: bool = False,
 ) -> Numbers:
     """Remark 2: (c1 (A_M - lambda_M) + c4 m h) cost / T + c2 cost / (T h) + c3 h^(2K).
@@ -188,13 +188,13 @@ def practical_budget_bound(
 
 
 def dubey_sgld_bound(
-    num_steps: Given,
-    step_size: Given,
+    num_steps: Input,
+    step_size: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    sigma: Given,
-    constants: Given = (1.0, 1.0, 1.0),
+    size: Input,
+    batch_size: Input,
+    sigma: Input,
+    constants: Input = (1.0, 1.0, 1.0),
 ) -> Numbers:
     """Eq. (sgld): c1 N^2 sigma^2 / (n L) + c2 / (L h) + c3 h^2."""
     N, s = whole("size", size), non_negative("sigma", sigma, "it is a deviation") ** 2
@@ -203,34 +203,34 @@ def dubey_sgld_bound(
 
 
 def dubey_svrg_bound(
-    num_steps: Given,
-    step_size: Given,
+    num_steps: Input,
+    step_size: Input,
     *,
-    size: Given,
-    batch_size: Given,
-    period: Given,
-    sigma: Given,
-    D: Given,
-    d: Given,
-    constants: Given = (1.0, 1.0, 1.0),
+    size: Input,
+    batch_size: Input,
+    period: Input,
+    sigma: Input,
+    D: Input,
+    d: Input,
+    constants: Input = (1.0, 1.0, 1.0),
     rewritten: bool = False,
 ) -> Numbers:
     """Eq. (svrgld): c1 N^2 min{2 sigma^2, m^2 (D^2 h^2 sigma^2 + h d)} / (n L) + c2 / (L h) + c3 h^2.
 
-    `rewritten` is Eq. (svrgld1), without the min, as the paper compares it with SGLD's.
+    `rewritten` is Eq. (svrgld1), without the min, which the paper compares with SGLD's.
     """
     N, m, h = whole("size", size), whole("period", period), positive("step_size", step_size)
     s = non_negative("sigma", sigma, "it is a deviation") ** 2
-    held = m**2 * ((non_negative("D", D, "it is a norm") * h) ** 2 * s + h * positive("d", d))
-    spread = held if rewritten else np.minimum(2 * s, held)
+    drift = m**2 * ((non_negative("D", D, "it is a norm") * h) ** 2 * s + h * positive("d", d))
+    spread = drift if rewritten else np.minimum(2 * s, drift)
     noise = N**2 * spread / whole("batch_size", batch_size, most=N)
     return mse_bound(noise, num_steps, h, constants=constants)
 
 
-def svrg_step_limit(*, period: Given, sigma: Given, D: Given, d: Given) -> Numbers:
+def svrg_step_limit(*, period: Input, sigma: Input, D: Input, d: Input) -> Numbers:
     """h = 2 s / (m (m d + sqrt(m^2 d^2 + 4 D^2 s^2))), where m^2 (D^2 h^2 s + h d) = s = sigma^2.
 
-    At smaller h both forms of the SVRG-LD bound are below the SGLD bound, from here on neither is.
+    At smaller h both forms of the SVRG-LD bound are below the SGLD bound, at larger h neither is.
     """
     s = non_negative("sigma", sigma, "it is a deviation") ** 2
     m, spread = whole("period", period), 2 * non_negative("D", D, "it is a norm") * s
@@ -239,7 +239,7 @@ def svrg_step_limit(*, period: Given, sigma: Given, D: Given, d: Given) -> Numbe
 
 
 def svrg_beats_sgld(
-    step_size: Given, *, period: Given, sigma: Given, D: Given, d: Given
+    step_size: Input, *, period: Input, sigma: Input, D: Input, d: Input
 ) -> np.bool_ | Bool[Array, "..."]:
     """Whether the SVRG-LD bound is below the SGLD bound: h < `svrg_step_limit`."""
     limit = svrg_step_limit(period=period, sigma=sigma, D=D, d=d)

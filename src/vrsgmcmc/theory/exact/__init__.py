@@ -1,16 +1,21 @@
-"""Exact laws of a chain on a linear-Gaussian problem: stationary, autocovariances, averages."""
+"""The exact law of stochastic gradient MCMC on linear-Gaussian problems.
 
-from vrsgmcmc.theory.exact.averages import AverageError, mse
-from vrsgmcmc.theory.exact.laws import Law, autocovariance, stationary
-from vrsgmcmc.theory.exact.problems import LinearGaussian, gaussian_mean, linear_regression
+Given its minibatches a step is affine, so mean and covariance of the position solve a linear
+equation. Nothing is approximated, and no code is shared with the samplers: tests compare the two.
+The parts, each from its own equations:
 
-__all__ = [
-    "AverageError",
-    "Law",
-    "LinearGaussian",
-    "autocovariance",
-    "gaussian_mean",
-    "linear_regression",
-    "mse",
-    "stationary",
-]
+    problems.py   linear regression with known noise; the Gaussian mean model
+    draws.py      sizes and orders of the draws
+    schemes.py    sgld, sghmc and splittings as affine maps of (x, p)
+    affine.py     second moments of random affine maps, and their fixed point
+    sweeps.py     maps of independent draws and of blocks of a permutation
+    chains.py     the estimators; one cycle of refreshes and steps
+    laws.py       the stationary law and its autocovariances
+    averages.py   the error of an average over a run: `mse`
+    closure.py    the same for squares, as if all positions were jointly Gaussian
+    moments.py    the same for squares, exactly: fourth moments of the Gaussian mean model
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

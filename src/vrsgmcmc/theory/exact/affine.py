@@ -14,8 +14,11 @@ and, the data being exchangeable, Cov(a_ki, a_lj) = common_kl + spread_kl [i = j
 column of M that belongs to the coordinate 1. Nothing is approximated: the stationary law is the
 solution of a linear equation.
 
-Where draws depend on each other, moments are kept given the permutations in force: M has the shape
+Where draws depend on each other, M is conditional on the current permutations. It has the shape
 [..., permutations of the anchors, permutations of the minibatches, D, D], mostly with lengths 1.
+
+`carry` selects the coordinates that a cycle takes over from the cycle before; it overwrites all
+others before it reads them. The last row of `carry` is the coordinate 1.
 """
 
 from __future__ import annotations
@@ -63,18 +66,21 @@ def weights(size: int, draws: int, *, replace: bool) -> Weights:
 
 @dataclass(frozen=True, eq=False)
 class RandomMap:
-    """z' = A z + xi: what E[A M A^T] + Q needs to know about A and xi."""
+    """z' = A z + xi: the parts of E[A M A^T] + Q."""
 
-    mean: Float[Array, "*permutations D D"]  # E[A], given the permutations if A depends on them
+    mean: Float[Array, "*permutations D D"]  # E[A], for each permutation if A depends on it
     noise: Float[Array, "D D"]  # Q
     right: Float[Array, "N D"]  # w_i
     outer: Float[Array, "N D D"]  # sum_kl spread_kl U_ki U_li^T
     sums: Float[Array, "K D D"]  # sum_i U_ki w_i^T
     common: Float[Array, "K K"]
 
-    def linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
-        result = self.expected(moment)
-        result[..., :, self._moved] = result @ np.swapaxes(self._rows, -1, -2)  # E[A] M E[A]^T
+    def apply_linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
+        """E[A M A^T], without the noise Q."""
+        result = self.apply_mean(moment)
+        result[..., :, self._active] = result @ np.swapaxes(
+            self._active_rows, -1, -2
+        )  # E[A] M E[A]^T
         if len(self.right):
             squares = np.einsum("...ia,ia->...i", self.right @ moment, self.right)  # w_i^T M w_i
             result += np.tensordot(squares, self.outer, axes=1)
@@ -84,117 +90,113 @@ class RandomMap:
         return result
 
     def __call__(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
-        result = self.linear(moment)
+        result = self.apply_linear(moment)
         result += self.noise
         return result
 
-    def expected(self, columns: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
+    def apply_mean(self, columns: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
         """E[z' y^T] from the columns E[z y^T], for any y of the past."""
         shared = np.broadcast_shapes(self.mean.shape[:-2], columns.shape[:-2])
         result = np.broadcast_to(columns, shared + columns.shape[-2:]).copy()
-        result[..., self._moved, :] = self._rows @ columns
+        result[..., self._active, :] = self._active_rows @ columns
         return result
 
     @cached_property
-    def _moved(self) -> Int[Array, " rows"]:
-        """The rows in which E[A] is not the identity: few, so products are made of them alone."""
+    def _active(self) -> Int[Array, " rows"]:
+        """The rows in which E[A] is not the identity. They are few: only they are multiplied."""
         size = self.mean.shape[-1]
         differs = (self.mean != np.eye(size)).any(-1).reshape(-1, size).any(0)
         return np.flatnonzero(differs)
 
     @cached_property
-    def _rows(self) -> Float[Array, "*permutations rows D"]:
-        return self.mean[..., self._moved, :]
+    def _active_rows(self) -> Float[Array, "*permutations rows D"]:
+        return self.mean[..., self._active, :]
 
 
 @dataclass(frozen=True)
 class Reshuffle:
-    """A new permutation, independent of the past: moments given the old one are averaged."""
+    """A new permutation, independent of the past: the mean of the moments over the old ones."""
 
     axis: int
 
-    def linear(self, moment: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
+    def apply_linear(self, moment: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
         return moment.mean(self.axis, keepdims=True)
 
-    __call__ = expected = linear
+    __call__ = apply_mean = apply_linear
 
 
 MomentMap: TypeAlias = RandomMap | Reshuffle
 
 
-def deterministic(mean: Float[Array, "*p D D"], noise: Float[Array, "D D"]) -> RandomMap:
-    """z' = mean z + xi: nothing is drawn but xi."""
+def deterministic_map(mean: Float[Array, "*p D D"], noise: Float[Array, "D D"]) -> RandomMap:
+    """z' = mean z + xi: A is not random."""
     size = mean.shape[-1]
-    none = np.zeros((0, size, size))
-    return RandomMap(mean, noise, none[:, :, 0], none, none, np.zeros((0, 0)))
+    empty = np.zeros((0, size, size))
+    return RandomMap(mean, noise, empty[:, :, 0], empty, empty, np.zeros((0, 0)))
 
 
-def averaged(
+def average_map(
     fixed: Float[Array, "D D"],
     left: Float[Array, "2 D N"],
     right: Float[Array, "N D"],
     noise: Float[Array, "D D"],
-    drawn: Weights,
+    weights: Weights,
 ) -> RandomMap:
-    """A = fixed + sum_i (c_i left_0i + r_i left_1i) right_i, averaged over the draws."""
+    """A = fixed + sum_i (c_i left_0i + r_i left_1i) right_i, with its moments over the draws."""
     sums = left @ right
-    mean = fixed + np.einsum("k,kab->ab", drawn.mean, sums)
-    outer = np.einsum("kl,kai,lbi->iab", drawn.spread, left, left, optimize=True)
-    return RandomMap(mean, noise, right, outer, sums, drawn.common)
+    mean = fixed + np.einsum("k,kab->ab", weights.mean, sums)
+    outer = np.einsum("kl,kai,lbi->iab", weights.spread, left, left, optimize=True)
+    return RandomMap(mean, noise, right, outer, sums, weights.common)
 
 
-def pack(moment: Float[Array, "*b p q D D"], carried: Float[Array, "C D"]) -> Float[Array, "*b K"]:
-    """The second moments between two cycles: the upper triangle of a symmetric matrix.
-
-    `carried` selects the coordinates that a cycle takes over from the one before (all others are
-    overwritten before they are read); its last row is the coordinate 1, so E[1 * 1] = 1 is last.
-    """
-    inner = carried @ moment.mean((-4, -3)) @ carried.T
-    return inner[..., *np.triu_indices(len(carried))]
+def pack(moment: Float[Array, "*b p q D D"], carry: Float[Array, "C D"]) -> Float[Array, "*b K"]:
+    """The second moments between two cycles: an upper triangle, whose last is E[1 * 1] = 1."""
+    inner = carry @ moment.mean((-4, -3)) @ carry.T
+    return inner[..., *np.triu_indices(len(carry))]
 
 
 def unpack(
-    packed: Float[Array, "*b K"], carried: Float[Array, "C D"]
+    triangle: Float[Array, "*b K"], carry: Float[Array, "C D"]
 ) -> Float[Array, "*b 1 1 D D"]:
-    """The moments of z; no permutation is in force between two cycles."""
-    row, column = np.triu_indices(len(carried))
-    inner = np.zeros((*packed.shape[:-1], len(carried), len(carried)))
-    inner[..., row, column] = inner[..., column, row] = packed
-    return (carried.T @ inner @ carried)[..., None, None, :, :]
+    """The moments of z between two cycles, where they depend on no permutation."""
+    row, column = np.triu_indices(len(carry))
+    inner = np.zeros((*triangle.shape[:-1], len(carry), len(carry)))
+    inner[..., row, column] = inner[..., column, row] = triangle
+    return (carry.T @ inner @ carry)[..., None, None, :, :]
 
 
-def unit_moments(carried: Float[Array, "C D"]) -> Float[Array, "K 1 1 D D"]:
-    return unpack(np.eye(len(carried) * (len(carried) + 1) // 2), carried)
+def unit_moments(carry: Float[Array, "C D"]) -> Float[Array, "K 1 1 D D"]:
+    return unpack(np.eye(len(carry) * (len(carry) + 1) // 2), carry)
 
 
 def advance(each: MomentMap, units: Float[Array, "K p q D D"]) -> Float[Array, "K _ _ D D"]:
-    """A map applied to unit moments; its noise comes with the last, which is E[1 * 1]."""
-    return np.concatenate([each.linear(units[:-1]), each(units[-1:])])
+    """Apply a map to unit moments; its noise is added to the last, which is E[1 * 1]."""
+    return np.concatenate([each.apply_linear(units[:-1]), each(units[-1:])])
 
 
-def cycle_matrix(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Float[Array, "K K"]:
-    """What a cycle of maps does to the packed moments."""
-    units = unit_moments(carried)
+def cycle_matrix(maps: Sequence[MomentMap], carry: Float[Array, "C D"]) -> Float[Array, "K K"]:
+    """The matrix by which a cycle of maps multiplies the packed moments."""
+    units = unit_moments(carry)
     for each in maps:
         units = advance(each, units)
-    return pack(units, carried).T
+    return pack(units, carry).T
 
 
-def fixed_point(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Float[Array, "D D"]:
+def fixed_point(maps: Sequence[MomentMap], carry: Float[Array, "C D"]) -> Float[Array, "1 1 D D"]:
     """The second moments, before the first map, of a chain that repeats `maps` for ever.
 
     On the packed moments a cycle is a linear operator L plus a source: one linear equation. The
     chain is stable if and only if X = L X + 1 has a positive definite solution: such an X bounds
-    the sum of all L^k 1. So knowing it costs one more right-hand side.
+    the sum of all L^k 1. This is one more right-hand side of the same equation.
     """
-    matrix = cycle_matrix(maps, carried)
+    matrix = cycle_matrix(maps, carry)
     operator, source = matrix[:-1, :-1], matrix[:-1, -1]
-    identity = pack((carried.T @ carried)[None, None], carried)[:-1]
+    identity = pack((carry.T @ carry)[None, None], carry)[:-1]
     try:
         solution, bound = np.linalg.solve(
             np.eye(len(operator)) - operator, np.stack([source, identity], axis=1)
         ).T
-        bound = carried @ unpack(np.append(bound, 1.0), carried)[0, 0] @ carried.T
+        bound = carry @ unpack(np.append(bound, 1.0), carry)[0, 0] @ carry.T
         bound = np.linalg.eigvalsh(bound[:-1, :-1])
         stable = bool(bound[0] > 0.5 and bound[-1] < 1e12)  # 1 <= X < infinity, up to rounding
     except np.linalg.LinAlgError:
@@ -204,11 +206,11 @@ def fixed_point(maps: Sequence[MomentMap], carried: Float[Array, "C D"]) -> Floa
             "the chain has no stationary law: its second moments grow without bound; "
             "take a smaller step_size and a positive friction"
         )
-    return unpack(np.append(solution, 1.0), carried)[0, 0]
+    return unpack(np.append(solution, 1.0), carry)
 
 
 class Powers:
-    """matrix^k vector for large k, by repeated squaring; the squares are kept for the next k."""
+    """matrix^k vector for large k, by repeated squaring; it stores the squares for the next k."""
 
     def __init__(self, matrix: Float[Array, "K K"]):
         self._squares = [matrix]

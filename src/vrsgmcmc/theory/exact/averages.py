@@ -1,31 +1,39 @@
-"""The error of a sample average over a run of given length: bias, variance, mean squared error.
+"""The error of an average over a run of a certain length: bias, variance, mean squared error.
 
     phi-hat = 1/(L - b) sum_{b < l <= L} phi(x_l),    MSE = (E phi-hat - E[phi | data])^2 + Var phi-hat
 
 for phi(x) = x or x^2, coordinate by coordinate. The sum of the positions is itself a coordinate of
 a chain of random affine maps (see `chains.py`), so its variance is a second moment. Sums of squares
-need fourth moments: `moments.py` has those of the Gaussian mean model, `closure.py` does without.
-All are recursions that repeat from cycle to cycle; long runs are powers of a matrix, by squaring.
+need fourth moments: `moments.py` has those of the Gaussian mean model, `closure.py` approximates.
+Each is a recursion that repeats from cycle to cycle:
+
+    length, opening_length    steps of a cycle, and of the opening, whose steps differ from a cycle's
+    step, jump                the state after one step, and after some whole cycles
+    reset                     the state with the sum set to 0
+    read                      mean and variance of the sum of phi(x_l) - E[phi | data]
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from vrsgmcmc.core import Estimator, Integrator
 from vrsgmcmc.theory.exact.affine import Powers, cycle_matrix, fixed_point, pack, unpack
-from vrsgmcmc.theory.exact.chains import Chain, chain, started
-from vrsgmcmc.theory.exact.closure import gaussian_closure
-from vrsgmcmc.theory.exact.moments import squares
+from vrsgmcmc.theory.exact.chains import Chain, chain, start_moments
+from vrsgmcmc.theory.exact.closure import Closure, gaussian_closure
+from vrsgmcmc.theory.exact.draws import resolve
+from vrsgmcmc.theory.exact.moments import Squares, squares
 from vrsgmcmc.theory.exact.problems import LinearGaussian
+from vrsgmcmc.theory.exact.schemes import temperature_of
 
 Array = np.ndarray
 
@@ -43,8 +51,8 @@ class AverageError(NamedTuple):
 
 def mse(
     problem: LinearGaussian,
-    estimator: Any,
-    integrator: Any,
+    estimator: Estimator,
+    integrator: Integrator,
     *,
     num_steps: int | Sequence[int] | Int[Array, " points"],
     start: ArrayLike | float | None = None,
@@ -58,11 +66,11 @@ def mse(
 ) -> AverageError:
     """The error of the average of an observable over the steps burn_in < l <= num_steps.
 
-    The descriptions are those of `stationary`, and so are the pairs that have a law.
+    The descriptions are those of `stationary`, and so are the pairs with a law.
 
     - `num_steps`: the length of the run, or an increasing sequence: the points of a curve.
-    - `start`: where the chain starts, as `vr.sample` does: momenta drawn from N(0, T), the table of
-      `saga` filled there. None: from the stationary law, at the beginning of a cycle.
+    - `start`: where the chain starts, as in `vr.sample`: momenta from N(0, T), the table of `saga`
+      filled there. None: from the stationary law, at the beginning of a cycle.
     - `observable`: "position" (x, exact for every pair) or "square" (x^2 in each coordinate).
     - `closure`: for "square", None or "gaussian". None is exact: on the Gaussian mean model, with
       independent draws, for full, minibatch, practical, svrg and control_variate. "gaussian" takes
@@ -78,31 +86,29 @@ def mse(
     if closure not in (None, "gaussian"):
         raise ValueError(f"closure must be None or 'gaussian', got {closure!r}")
     stops = _stops(num_steps, burn_in)
-    description: dict[str, Any] = dict(
-        step_size=step_size, batch_size=batch_size, order=order, anchor_order=anchor_order
-    )
-    sampler = chain(problem, estimator, integrator, **description, sums=observable == "position")
+    sampler = resolve(problem, estimator, integrator, step_size, batch_size, order, anchor_order)
+    cycle = chain(problem, sampler, sums=observable == "position")
     point = None if start is None else _point(start, problem)
     if point is None:
-        moment = fixed_point(sampler.maps, sampler.carried)[None, None]
-        sampler = sampler._replace(opening=[])
+        moment = fixed_point(cycle.maps, cycle.carry)
+        cycle = cycle._replace(opening=[])
     else:
-        moment = started(problem, integrator, point, sampler.select)
+        moment = start_moments(problem, integrator, point, cycle.select)
 
-    run: Run
+    run: Sums | Closure | Squares
     if observable == "position":
-        run, state = Sums(sampler), moment
+        run, state = Sums(cycle), moment
     elif closure == "gaussian":
-        run = gaussian_closure(problem, sampler, stops[-1])
-        state = run.started(moment)
+        run = gaussian_closure(problem, cycle, stops[-1])
+        state = run.start(moment)
     else:
-        run = squares(problem, estimator, integrator, **description)
+        run = squares(problem, sampler)
         if point is None:
             run = replace(run, opening=[])
             state = run.stationary()
         else:
             position = float((point - problem.posterior()[0])[0])
-            state = run.started(position, float(integrator.temperature))
+            state = run.start(position, temperature_of(integrator))
 
     state = run.reset(_advance(run, state, 0, burn_in))
     bias, variance = [], []
@@ -115,51 +121,13 @@ def mse(
     return AverageError(np.stack(bias)[curve], np.stack(variance)[curve])
 
 
-@runtime_checkable
-class Run(Protocol):
-    """A recursion, step by step or whole cycles at once, of a state that knows the sum so far."""
-
-    @property
-    def length(self) -> int: ...  # steps of a cycle
-
-    @property
-    def opens(self) -> int: ...  # steps at the beginning that are not those of a cycle
-
-    def step(self, state: Any, l: int, /) -> Any: ...
-
-    def jump(self, state: Any, cycles: int, /) -> Any: ...
-
-    def reset(self, state: Any, /) -> Any:
-        """Forget the sum."""
-        ...
-
-    def read(self, state: Any, /) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-        """Mean and variance of the sum of phi(x_l) - E[phi | data]."""
-        ...
-
-
-def _advance(run: Run, state: Any, l: int, stop: int) -> Any:
-    """From step l to step `stop`."""
-    while l < stop:
-        cycles = (stop - l) // run.length if l >= run.opens and l % run.length == 0 else 0
-        state = run.jump(state, cycles) if cycles else run.step(state, l)
-        l += max(cycles * run.length, 1)
-    return state
-
-
-@dataclass(frozen=True, eq=False)
 class Sums:
-    """The second moments of z and of the sum of the positions."""
+    """The recursion of the second moments of z and of the sum of the positions."""
 
-    chain: Chain
-
-    @property
-    def length(self) -> int:
-        return len(self.chain.steps)
-
-    @property
-    def opens(self) -> int:
-        return len(self.chain.opening)
+    def __init__(self, chain: Chain):
+        self.chain = chain
+        self.length, self.opening_length = len(chain.steps), len(chain.opening)
+        self._carry = np.concatenate([chain.select["sum"], chain.carry])
 
     def step(self, moment: Float[Array, "p q D D"], l: int) -> Float[Array, "_ _ D D"]:
         for each in self.chain.step(l):
@@ -167,12 +135,11 @@ class Sums:
         return moment
 
     def jump(self, moment: Float[Array, "p q D D"], cycles: int) -> Float[Array, "1 1 D D"]:
-        carried = self._carried
-        return unpack(self._powers(pack(moment, carried), cycles), carried)
+        return unpack(self._powers(pack(moment, self._carry), cycles), self._carry)
 
     def reset(self, moment: Float[Array, "p q D D"]) -> Float[Array, "p q D D"]:
-        kept = 1.0 - self.chain.select["sum"].sum(0)
-        return moment * np.outer(kept, kept)
+        mask = 1.0 - self.chain.select["sum"].sum(0)
+        return moment * np.outer(mask, mask)
 
     def read(
         self, moment: Float[Array, "p q D D"]
@@ -183,13 +150,19 @@ class Sums:
         mean = total @ now @ one
         return mean, np.diag(total @ now @ total.T) - mean**2
 
-    @property
-    def _carried(self) -> Float[Array, "C D"]:
-        return np.concatenate([self.chain.select["sum"], self.chain.carried])
-
     @cached_property
     def _powers(self) -> Powers:
-        return Powers(cycle_matrix(self.chain.maps, self._carried))
+        return Powers(cycle_matrix(self.chain.maps, self._carry))
+
+
+def _advance(run: Sums | Closure | Squares, state: Any, l: int, stop: int) -> Any:
+    """The state after step `stop`, from the state after step l."""
+    while l < stop:
+        in_cycle = l >= run.opening_length and l % run.length == 0
+        cycles = (stop - l) // run.length if in_cycle else 0
+        state = run.jump(state, cycles) if cycles else run.step(state, l)
+        l += max(cycles * run.length, 1)
+    return state
 
 
 def _stops(num_steps: int | Sequence[int] | Int[Array, " points"], burn_in: int) -> list[int]:

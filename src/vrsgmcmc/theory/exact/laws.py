@@ -1,32 +1,17 @@
-"""The exact law of stochastic gradient MCMC on linear-Gaussian problems.
-
-Given its minibatches a step is affine, so mean and covariance of the position solve a linear
-equation. Nothing is approximated and nothing is taken from the samplers, which are tested against
-this. The parts, each from its own equations:
-
-    problems.py   linear regression with known noise; the Gaussian mean model
-    schemes.py    sgld, sghmc and splittings as affine maps of (x, p)
-    chains.py     the estimators; one cycle of refreshes and steps
-    sweeps.py     independent draws; blocks of a permutation
-    affine.py     second moments of random affine maps, and their fixed point
-    averages.py   the error of an average over a run of given length: `mse`
-    closure.py    the same for squares, as if all positions were jointly Gaussian
-    moments.py    the same for squares, exactly: fourth moments of the Gaussian mean model
-"""
+"""The stationary law of a chain: mean and covariance of the position, and autocovariances."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from vrsgmcmc.core import Estimator, Integrator
 from vrsgmcmc.theory.exact.affine import fixed_point
-from vrsgmcmc.theory.exact.averages import AverageError, mse
 from vrsgmcmc.theory.exact.chains import chain
+from vrsgmcmc.theory.exact.draws import resolve
 from vrsgmcmc.theory.exact.problems import LinearGaussian
-
-__all__ = ["AverageError", "Law", "autocovariance", "mse", "stationary"]
 
 Array = np.ndarray
 
@@ -34,8 +19,8 @@ Array = np.ndarray
 class Law(NamedTuple):
     """Stationary mean and covariance of the position after a step.
 
-    `mean` and `covariance` are those at a random step; the phases those at each step of one cycle,
-    the first being the step that follows the refresh (the beginning of a sweep).
+    `mean` and `covariance` are those at a random step, the phases those at each step of one cycle.
+    The first phase is the step after the refresh (after the beginning of a sweep).
     """
 
     mean: Float[Array, " d"]
@@ -46,8 +31,8 @@ class Law(NamedTuple):
 
 def stationary(
     problem: LinearGaussian,
-    estimator: Any,
-    integrator: Any,
+    estimator: Estimator,
+    integrator: Integrator,
     *,
     step_size: float,
     batch_size: int | None = None,
@@ -63,19 +48,12 @@ def stationary(
 
     Independent draws have a law on every problem. Sweeps ("shuffled", "symmetric") have one where a
     minibatch's error does not depend on the position, as for `minibatch` and `practical` on the
-    Gaussian mean model, and elsewhere for at most five data. What has none is a `ValueError`.
+    Gaussian mean model, and elsewhere for at most five data. Without a law: `ValueError`.
     """
-    cycle = chain(
-        problem,
-        estimator,
-        integrator,
-        step_size=step_size,
-        batch_size=batch_size,
-        order=order,
-        anchor_order=anchor_order,
-    )
+    sampler = resolve(problem, estimator, integrator, step_size, batch_size, order, anchor_order)
+    cycle = chain(problem, sampler)
     x, one = cycle.select["x"], cycle.select["one"][0]
-    moment = fixed_point(cycle.maps, cycle.carried)[None, None]
+    moment = fixed_point(cycle.maps, cycle.carry)
     phases = []
     for step in cycle.steps:
         for each in step:
@@ -94,8 +72,8 @@ def stationary(
 
 def autocovariance(
     problem: LinearGaussian,
-    estimator: Any,
-    integrator: Any,
+    estimator: Estimator,
+    integrator: Integrator,
     *,
     lags: int,
     step_size: float,
@@ -105,35 +83,28 @@ def autocovariance(
 ) -> Float[Array, "lags_and_0 d d"]:
     """Cov(x_{l+k}, x_l), k = 0, ..., lags, for a chain in its stationary law and a random step l.
 
-    At lag 0 it is `stationary(...).covariance`; the arguments and the pairs that have a law are
-    the same. What is drawn after step l does not depend on x_l, given the permutations in force, so
-    E[z_{l+k} x_l^T] follows E[z_l x_l^T] by the mean maps.
+    At lag 0 it is `stationary(...).covariance`; the arguments and the pairs with a law are the
+    same. Given the permutations, the draws after step l do not depend on x_l, so the mean maps turn
+    E[z_l x_l^T] into E[z_{l+k} x_l^T].
     """
     if lags < 0:
         raise ValueError(f"lags must be 0 or more, got {lags}")
-    cycle = chain(
-        problem,
-        estimator,
-        integrator,
-        step_size=step_size,
-        batch_size=batch_size,
-        order=order,
-        anchor_order=anchor_order,
-    )
+    sampler = resolve(problem, estimator, integrator, step_size, batch_size, order, anchor_order)
+    cycle = chain(problem, sampler)
     x, one, length = cycle.select["x"], cycle.select["one"][0], len(cycle.steps)
-    moment = fixed_point(cycle.maps, cycle.carried)[None, None]
+    moment = fixed_point(cycle.maps, cycle.carry)
     columns = moment[..., :0]  # E[z_l x_b^T] for the steps b of the first cycle, side by side
     total, mean = np.zeros((lags + 1, len(x), len(x))), np.zeros(len(x))
     for l in range(length + lags):
         for each in cycle.steps[l % length]:
-            columns = each.expected(columns)
+            columns = each.apply_mean(columns)
             moment = each(moment) if l < length else moment
         if l > lags:  # the oldest is past all lags
             columns = columns[..., len(x) :]
         if l < length:
             columns = np.concatenate([columns, moment @ x.T], axis=-1)
             mean += x @ moment.mean((0, 1)) @ one / length
-        seen = (x @ columns.mean((0, 1))).reshape(len(x), -1, len(x))
+        products = (x @ columns.mean((0, 1))).reshape(len(x), -1, len(x))
         steps = np.arange(max(0, l - lags), min(l + 1, length))
-        total[l - steps] += np.moveaxis(seen, 1, 0) / length
+        total[l - steps] += np.moveaxis(products, 1, 0) / length
     return total - np.outer(mean, mean)

@@ -1,19 +1,19 @@
 """Fourth moments on the Gaussian mean model: the error of an average of squares, exactly.
 
-Where data are alike (one dimension, equal features) a gradient's error e does not depend on the
-position. Measured from the posterior mean mu, with the posterior variance v,
+In one dimension and with equal features a gradient's error e does not depend on the position.
+Measured from the posterior mean mu, with the posterior variance v,
 
     g = -x / v + e,      (x, p) <- affine in (x, p, g) + Gaussian noise,
     S <- S + (mu + x)^2 - (mu^2 + v),      so that S / n is the error of an average over n steps,
 
 where e is drawn for every step (minibatch), for `period` steps (practical) or is 0 (full, svrg,
-control_variate). All that is substituted is linear in (x, p, e, w), w being a fresh draw, or adds
-a polynomial of degree 2 to S. So the moments
+control_variate). Each substitution is linear in (x, p, e, w), where w is a new draw, or adds a
+polynomial of degree 2 to S. So the moments
 
     E[x^a p^b e^c w^d S^k],    a + b + c + d + 2 k <= 4,
 
-86 of them, obey a linear recursion, in which e enters by its first four moments. Nothing is closed
-by an approximation: E[S] and E[S^2] are exact.
+86 of them, obey a linear recursion, in which e enters by its first four moments. There is no
+approximation: E[S] and E[S^2] are exact.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product
 from operator import add, sub
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from jaxtyping import Float
 
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.theory.exact.affine import Powers
-from vrsgmcmc.theory.exact.chains import alike, drawing, late_kick
-from vrsgmcmc.theory.exact.problems import LinearGaussian
+from vrsgmcmc.theory.exact.draws import drawing
+from vrsgmcmc.theory.exact.problems import LinearGaussian, has_equal_features
 from vrsgmcmc.theory.exact.schemes import Flow, scheme
 
 Array = np.ndarray
@@ -62,22 +63,23 @@ def times(first: Polynomial, second: Polynomial) -> Polynomial:
     return result
 
 
-def replaced(**images: Polynomial) -> Float[Array, "K K"]:
-    """The moments after each named variable has become a polynomial in the old ones."""
+def substitute(**images: Polynomial) -> Float[Array, "K K"]:
+    """The matrix of the moments when each named variable becomes a polynomial in the old ones."""
     images = {name: linear(**{name: 1.0}) for name in VARIABLES} | images
-    found: dict[Exponents, Polynomial] = {ONE: {ONE: 1.0}}
+    expansions: dict[Exponents, Polynomial] = {ONE: {ONE: 1.0}}
     matrix = np.zeros((len(MONOMIALS), len(MONOMIALS)))
     for row, monomial in enumerate(MONOMIALS):  # each after those that divide it
         if monomial != ONE:
             name = next(name for name, power in zip(VARIABLES, monomial, strict=True) if power)
-            found[monomial] = times(found[tuple(map(sub, monomial, UNITS[name]))], images[name])
-        for other, coefficient in found[monomial].items():
+            divisor = tuple(map(sub, monomial, UNITS[name]))
+            expansions[monomial] = times(expansions[divisor], images[name])
+        for other, coefficient in expansions[monomial].items():
             matrix[row, PLACE[other]] = coefficient
     return matrix
 
 
-def drawn(name: str, moments: Float[Array, "5"]) -> Float[Array, "K K"]:
-    """The moments after a variable has been drawn anew, independent of all that was."""
+def redraw(name: str, moments: Float[Array, "5"]) -> Float[Array, "K K"]:
+    """The matrix of the moments when a variable is drawn again, independent of the past."""
     matrix, variable = np.zeros((len(MONOMIALS), len(MONOMIALS))), VARIABLES.index(name)
     for row, monomial in enumerate(MONOMIALS):
         rest = (*monomial[:variable], 0, *monomial[variable + 1 :])
@@ -86,10 +88,10 @@ def drawn(name: str, moments: Float[Array, "5"]) -> Float[Array, "K K"]:
 
 
 def error_moments(values: Float[Array, " N"], count: int, *, replace: bool) -> Float[Array, "5"]:
-    """Moments 0 to 4 of (N/n) sum_{i drawn} d_i, where d_i = values_i - their mean.
+    """Moments 0 to 4 of (N/n) sum_{i in the draw} d_i, where d_i = values_i - their mean.
 
-    Without replacement, with s_k = sum_i d_i^k and P_k the probability that k given data are all
-    drawn, sums over distinct data follow from s_1 = 0.
+    Without replacement, with s_k = sum_i d_i^k and P_k the probability that a draw contains k given
+    data, sums over distinct data follow from s_1 = 0.
     """
     size = len(values)
     d = values - values.mean()
@@ -112,7 +114,7 @@ def error_moments(values: Float[Array, " N"], count: int, *, replace: bool) -> F
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """The moments' recursion: matrices of the first step of a run and of the steps of a cycle."""
+    """The recursion of the moments: one matrix for each step of the opening and of a cycle."""
 
     opening: list[Float[Array, "K K"]]
     steps: list[Float[Array, "K K"]]
@@ -122,7 +124,7 @@ class Squares:
         return len(self.steps)
 
     @property
-    def opens(self) -> int:
+    def opening_length(self) -> int:
         return len(self.opening)
 
     def step(self, moments: Float[Array, " K"], l: int) -> Float[Array, " K"]:
@@ -133,7 +135,7 @@ class Squares:
         return self._powers(moments, cycles)
 
     def reset(self, moments: Float[Array, " K"]) -> Float[Array, " K"]:
-        return replaced(S={}) @ moments
+        return substitute(S={}) @ moments
 
     def read(self, moments: Float[Array, " K"]) -> tuple[Float[Array, "1"], Float[Array, "1"]]:
         """Mean and variance of S."""
@@ -141,7 +143,7 @@ class Squares:
         second = np.array([moments[PLACE[0, 0, 0, 0, 2]]])
         return first, second - first**2
 
-    def started(self, position: float, temperature: float) -> Float[Array, " K"]:
+    def start(self, position: float, temperature: float) -> Float[Array, " K"]:
         """The moments at a point, with p ~ N(0, T); all else is 0."""
         return np.array(
             [
@@ -151,7 +153,7 @@ class Squares:
         )
 
     def stationary(self) -> Float[Array, " K"]:
-        """The moments before a cycle that do not change in it; S = 0."""
+        """The moments that a cycle does not change; S = 0."""
         without_S = [place for place, monomial in enumerate(MONOMIALS) if monomial[-1] == 0]
         matrix = self._cycle[np.ix_(without_S, without_S)]
         moments = np.zeros(len(MONOMIALS))
@@ -170,44 +172,33 @@ class Squares:
         return Powers(self._cycle)
 
 
-def squares(
-    problem: LinearGaussian,
-    estimator: Any,
-    integrator: Any,
-    *,
-    step_size: float,
-    batch_size: int | None,
-    order: str,
-    anchor_order: str,
-) -> Squares:
-    """The recursion of a sampler, given by its descriptions."""
-    size, name = len(problem.targets), estimator.name
-    draws = drawing(
-        estimator, size, batch_size=batch_size, order=order, anchor_order=anchor_order
-    ).swept
-    if problem.features.shape[1] != 1 or not alike(problem):
+def squares(problem: LinearGaussian, sampler: Sampler) -> Squares:
+    """The recursion of a sampler that `resolve` returned."""
+    size, name = len(problem.targets), sampler.estimator.name
+    draws = drawing(sampler, size)
+    if problem.features.shape[1] != 1 or not has_equal_features(problem):
         _refuse(f"{name} on this problem", "its errors depend on the position")
     if name == "saga":
         _refuse(name, "its errors depend on past positions")
-    if draws.sweeps(size):
-        _refuse(f"{name} with data drawn {draws.order!r}", "its errors depend on each other")
+    if draws.error.is_sweep(size):
+        _refuse(f"{name} with data drawn {draws.error.order!r}", "its errors depend on each other")
 
     (mean,), ((variance,),) = problem.posterior()
     values = problem.features[:, 0] * problem.targets / problem.noise_variance
-    replace = draws.order == "with_replacement"
-    draw = drawn("e", error_moments(values, draws.count, replace=replace))
-    count = replaced(S=linear(S=1.0, x=2 * mean) | {(2, 0, 0, 0, 0): 1.0, ONE: -variance})
-    dynamics = scheme(integrator, step_size)
+    replace = draws.error.order == "with_replacement"
+    draw = redraw("e", error_moments(values, draws.error.count, replace=replace))
+    count = substitute(S=linear(S=1.0, x=2 * mean) | {(2, 0, 0, 0, 0): 1.0, ONE: -variance})
+    dynamics = scheme(sampler.integrator, sampler.step_size)
     before = _flow(dynamics.before)
 
     def step(kick: Float[Array, " k"]) -> Float[Array, "K K"]:
         return count @ _flow(dynamics.after, kick, variance) @ before
 
-    late = late_kick(integrator, dynamics, step_size)
+    late = dynamics.late_kick
     opening = [step(dynamics.kick - late) @ draw] if late.any() else []
-    held = step(dynamics.kick)
-    steps = [held @ draw] + [held] * (estimator.period - 1 if name == "practical" else 0)
-    return Squares(opening, steps)
+    same_error = step(dynamics.kick)
+    repeats = draws.period - 1 if name == "practical" else 0
+    return Squares(opening, [same_error @ draw] + [same_error] * repeats)
 
 
 def _flow(
@@ -220,12 +211,12 @@ def _flow(
     push[:k] = 0.0 if kick is None else kick
     matrix[:, 0] -= push / variance
     images = [linear(x=row[0], p=row[1], e=c) for row, c in zip(matrix, push, strict=True)]
-    result = replaced(x=images[0], p=images[1])
+    result = substitute(x=images[0], p=images[1])
     scales, directions = np.linalg.eigh(noise)
     for scale, (a, b) in zip(np.sqrt(np.maximum(scales, 0.0)), directions.T, strict=True):
         if scale > 0:
-            shake = replaced(x=linear(x=1.0, w=scale * a), p=linear(p=1.0, w=scale * b))
-            result = shake @ drawn("w", NORMAL) @ result
+            shake = substitute(x=linear(x=1.0, w=scale * a), p=linear(p=1.0, w=scale * b))
+            result = shake @ redraw("w", NORMAL) @ result
     return result
 
 

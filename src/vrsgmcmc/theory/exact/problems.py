@@ -1,4 +1,4 @@
-"""Linear-Gaussian problems, for which the law of the samplers is known exactly.
+"""Linear-Gaussian problems, on which the samplers have an exact law.
 
     y_i = x_i . theta + N(0, s2),    theta ~ N(0, t2 I)
     grad_i(theta) = x_i (y_i - x_i . theta) / s2
@@ -59,3 +59,8 @@ def gaussian_mean(
     return linear_regression(
         np.ones((len(x), 1)), x, noise_variance=noise_variance, prior_variance=prior_variance
     )
+
+
+def has_equal_features(problem: LinearGaussian) -> bool:
+    """Whether the gradients of two data differ by a constant, as in the Gaussian mean model."""
+    return bool(np.all(problem.features == problem.features[0]))

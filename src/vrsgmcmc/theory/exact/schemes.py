@@ -1,4 +1,4 @@
-"""Integrators as affine maps of (x, p), given the one gradient that each step asks for.
+"""Integrators as affine maps of (x, p) with the one gradient of a step as input.
 
     (x, p) <- flow before,   g = gradient(x),   (x, p) <- flow after (x, p) + kick g
 
@@ -7,16 +7,18 @@ the same for every dimension of x. Flows of A, O and U = A + O come from their g
 
     dx = p dt  (A)        dp = -f p dt + sqrt(2 f T) dW  (O)
 
-by matrix exponentials, so no closed form of theirs is copied from anywhere.
+by matrix exponentials, so this file copies no closed form of theirs.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import expm
+
+from vrsgmcmc.core import Integrator
 
 Array = np.ndarray
 
@@ -36,30 +38,25 @@ class Scheme(NamedTuple):
     before: Flow
     after: Flow
     kick: Float[Array, " k"]
+    late_kick: Float[Array, " k"]  # the part of `kick` that the first step of a run lacks
 
 
-def still(size: int) -> Flow:
+def identity(size: int) -> Flow:
     return Flow(np.eye(size), np.zeros((size, size)))
 
 
-def scheme(integrator: Any, step_size: float) -> Scheme:
-    """The affine scheme of an integrator's description, by its name."""
-    h = step_size
+def scheme(integrator: Integrator, step_size: float) -> Scheme:
+    """The affine scheme of an integrator, by its name."""
+    h, f, T = step_size, float(getattr(integrator, "friction", 0.0)), temperature_of(integrator)
     if integrator.name == "sgld":  # x' = x + h g + sqrt(2 h T) xi
-        return Scheme(
-            still(1),
-            Flow(np.eye(1), 2 * h * float(integrator.temperature) * np.eye(1)),
-            np.array([h]),
-        )
+        noise = Flow(np.eye(1), 2 * h * T * np.eye(1))
+        return Scheme(identity(1), noise, np.array([h]), np.zeros(1))
     if integrator.name == "sghmc":  # p' = (1 - h f) p + h g + sqrt(2 f T h) xi;  x' = x + h p'
-        f, T = float(integrator.friction), float(integrator.temperature)
         drift = Flow(np.diag([1, 1 - h * f]), np.diag([0, 2 * f * T * h]))
         move = Flow(np.array([[1, h], [0, 1]]), np.zeros((2, 2)))
-        return Scheme(still(2), drift.then(move), move.matrix @ [0, h])
+        return Scheme(identity(2), drift.then(move), move.matrix @ [0, h], np.zeros(2))
     if integrator.name == "splitting":
-        return _splitting(
-            integrator.word, float(integrator.friction), float(integrator.temperature), h
-        )
+        return _splitting(getattr(integrator, "word", ""), f, T, h)
     raise ValueError(
         f"integrator {integrator.name!r} has no closed law: its step is not known to be affine. "
         "Exact laws exist for sgld, sghmc and splitting; for an ito that equals one of these, "
@@ -67,38 +64,47 @@ def scheme(integrator: Any, step_size: float) -> Scheme:
     )
 
 
+def temperature_of(integrator: Integrator) -> float:
+    return float(getattr(integrator, "temperature", 1.0))
+
+
 def _splitting(word: str, friction: float, temperature: float, step_size: float) -> Scheme:
-    """Letters share h by their counts; what follows the last A or U opens the next step."""
+    """All times of one letter add up to h.
+
+    The letters behind the last A or U run in the next step. The first step has no step before it,
+    so it runs none of them. The O's would not change p_0 ~ N(0, T); the B's would.
+    """
     last = max(word.rfind("A"), word.rfind("U"))
-    turned = word[last + 1 :] + word[: last + 1]
-    first, end = turned.find("B"), turned.rfind("B") + 1
-    if set(word) - set("ABOU") or last < 0 or first < 0 or set(turned[first:end]) & set("AU"):
+    late, letters = len(word) - last - 1, word[last + 1 :] + word[: last + 1]
+    first, end = letters.find("B"), letters.rfind("B") + 1
+    if set(word) - set("ABOU") or last < 0 or first < 0 or set(letters[first:end]) & set("AU"):
         raise ValueError(
             f"the word {word!r} is not one gradient per step: use letters A, B, O, U, at "
             "least one B and one A or U, and no A or U between the B's of a step, such as BAOAB, "
             "ABOBA, OBABO or UBU"
         )
 
-    before, after, kick = still(2), still(2), np.zeros(2)
-    for place, letter in enumerate(turned):
+    before, after, kick, late_kick = identity(2), identity(2), np.zeros(2), np.zeros(2)
+    for place, letter in enumerate(letters):
         time = step_size / word.count(letter)
         flow = _letter(letter, friction, temperature, time)
         if place < first:
             before = before.then(flow)
         else:
-            after, kick = after.then(flow), flow.matrix @ kick
+            after, kick, late_kick = after.then(flow), flow.matrix @ kick, flow.matrix @ late_kick
         if letter == "B":
             kick = kick + np.array([0, time])
-    return Scheme(before, after, kick)
+            late_kick = late_kick + np.array([0, time * (place < late)])
+    return Scheme(before, after, kick, late_kick)
 
 
 def _letter(letter: str, friction: float, temperature: float, time: float) -> Flow:
     """exp of the generator; the covariance solves S' = G S + S G^T + D, S(0) = 0. B only kicks."""
     if letter == "B":
-        return still(2)
-    moves, rubs = letter in "AU", letter in "OU"
-    generator = np.array([[0, moves], [0, -friction * rubs]], dtype=float)
-    diffusion = np.diag([0, 2 * friction * temperature * rubs])
+        return identity(2)
+    has_drift, has_friction = letter in "AU", letter in "OU"
+    generator = np.array([[0, has_drift], [0, -friction * has_friction]], dtype=float)
+    diffusion = np.diag([0, 2 * friction * temperature * has_friction])
     both = np.zeros((5, 5))
     both[:4, :4] = np.kron(generator, np.eye(2)) + np.kron(np.eye(2), generator)
     both[:4, 4] = diffusion.ravel()

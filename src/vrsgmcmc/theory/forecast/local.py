@@ -1,11 +1,11 @@
-"""The posterior around a point, as a Gaussian: what predictions of a run need to know of it.
+"""A Gaussian model of the posterior around a point, for forecasts of a run.
 
-Around a centre c the gradient of one datum is taken to be linear,
+The model takes the gradient of one datum as linear around a centre c,
 
     alpha_i(x) = alpha_i(c) - H_i (x - c),
 
 so that a step is affine given its minibatch, as on a linear-Gaussian problem. In the directions in
-which the precision H = prior + sum_i H_i is diagonal, with eigenvalues lambda_k, what matters is
+which the precision H = prior + sum_i H_i is diagonal, with eigenvalues lambda_k, it consists of
 
     S     the covariance of alpha_i(c) over the data: the noise of a minibatch
     C_kl  the variance of (H_i)_kl: the noise of a difference alpha_i(x) - alpha_i(y) in direction k is
@@ -29,7 +29,7 @@ from vrsgmcmc.core import Batch, Posterior, seen
 
 Array = np.ndarray
 
-LARGEST = 512  # parameters: the Hessian of every row is formed
+LARGEST = 512  # number of parameters: every row has a Hessian
 HESSIAN_NUMBERS = 2**22  # numbers of one part's Hessians
 
 
@@ -43,7 +43,7 @@ class Local(NamedTuple):
     likelihood_curvature: Float[Array, " d"]  # the mean of H_i, per datum
     covariance: Float[Array, "d d"]  # S, per datum
     spread: Float[Array, "d d"]  # C, per datum
-    evaluations: int  # what it cost, a Hessian-vector product counting 2
+    evaluations: int  # its cost; a Hessian-vector product counts 2
 
     @property
     def variances(self) -> Float[Array, " d"]:
@@ -65,35 +65,29 @@ def local(
     index = np.arange(size)
     if rows is not None and rows < size:
         index = np.sort(np.random.default_rng(seed).choice(size, max(rows, 2), replace=False))
-    part = int(np.clip(HESSIAN_NUMBERS // dimension**2, 1, len(index)))
-    index, absent = np.resize(index, -(-len(index) // part) * part), -len(index) % part
-
-    total, gradients, hessians = 0, [], []
-    for start in range(0, len(index), part):
-        chosen = index[start : start + part]
-        items = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], data)
-        batch = Batch(jnp.asarray(chosen), items)
-        gradient, hessian = _rows(posterior, unravel, center, batch)
-        keep = part - absent if start + part >= len(index) else part
-        gradients.append(np.asarray(gradient[:keep], np.float64))
-        hessians.append(np.asarray(hessian[:keep], np.float64))
-        total += keep
+    total = len(index)
+    part = int(np.clip(HESSIAN_NUMBERS // dimension**2, 1, total))
+    gradients, hessians = [], []
+    for some in np.resize(index, (-(-total // part), part)):  # the last part starts again at row 0
+        items = jax.tree.map(lambda leaf, some=some: leaf[some], data)
+        gradient, hessian = _rows(posterior, unravel, center, Batch(jnp.asarray(some), items))
+        gradients.append(np.asarray(gradient, np.float64))
+        hessians.append(np.asarray(hessian, np.float64))
+    gradient, hessian = (np.concatenate(parts)[:total] for parts in (gradients, hessians))
     prior = -np.asarray(jax.hessian(lambda x: posterior.logprior(unravel(x)))(center), np.float64)
-    gradient, hessian = np.concatenate(gradients), np.concatenate(hessians)
-    mean = hessian.mean(0)
-    precision = prior + size * mean
+    precision = prior + size * hessian.mean(0)
     curvature, directions = np.linalg.eigh((precision + precision.T) / 2)
     least = max(np.linalg.eigvalsh(prior)[0], 1e-6 * curvature[-1])
-    rotated = np.einsum("ak,iab,bl->ikl", directions, hessian, directions, optimize=True)
-    centred = (gradient - gradient.mean(0)) @ directions
+    hessian = np.einsum("ak,iab,bl->ikl", directions, hessian, directions, optimize=True)
+    offsets = (gradient - gradient.mean(0)) @ directions
     return Local(
         size=size,
         center=np.asarray(center, np.float64),
         directions=directions,
         curvature=np.maximum(curvature, least),
-        likelihood_curvature=np.diagonal(rotated.mean(0)),
-        covariance=centred.T @ centred / (total - 1),
-        spread=np.var(rotated, axis=0, ddof=1),
+        likelihood_curvature=np.diagonal(hessian.mean(0)),
+        covariance=offsets.T @ offsets / (total - 1),
+        spread=np.var(hessian, axis=0, ddof=1),
         evaluations=total * (1 + 2 * dimension),
     )
 

@@ -4,20 +4,22 @@ With the gradient -lambda x + e, e the error of the estimate, one step of `schem
 
     z' = M z + b e + N(0, Q),    x = the first coordinate of z
 
-and M = R diag(mu) R^-1 turns everything into sums of powers of its one or two decay factors mu_a:
+With M = R diag(mu) R^-1 all results are sums of powers of its one or two decay factors mu_a:
 
-    x answers an error s steps ago with     sum_a kick_a mu_a^s
-    the injected noise gives Cov(x_{l+k}, x_l) = sum_a noise_a mu_a^k
+    the response of x to an error s steps ago     sum_a kick_a mu_a^s
+    Cov(x_{l+k}, x_l) from the injected noise     sum_a noise_a mu_a^k
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Complex, Float
 
-from vrsgmcmc.theory.exact.schemes import scheme
+from vrsgmcmc.core import Integrator
+from vrsgmcmc.theory.exact.schemes import Scheme, scheme
 
 Array = np.ndarray
 
@@ -28,41 +30,39 @@ class Response(NamedTuple):
     decay: Complex[Array, "*h d a"]  # mu
     kick: Complex[Array, "*h d a"]
     noise: Complex[Array, "*h d a"]
-    source: Complex[Array, "*h d a b"]  # Q seen by x: x = sum_s sum_a mu_a^s q_a, E q_a q_b
+    source: Complex[Array, "*h d a b"]  # of Q: x = sum_s sum_a mu_a^s q_a, E q_a q_b
     stable: Any  # [...]: every direction decays
     ahead: bool  # the gradient is taken ahead of the position, within the step
 
 
 def response(
-    integrator: Any, step_sizes: Float[Array, " h"], curvature: Float[Array, " d"]
+    integrator: Integrator, step_sizes: Float[Array, " h"], curvature: Float[Array, " d"]
 ) -> Response:
+    """The filter of an integrator for each step size, on a quadratic with these curvatures."""
     schemes = [scheme(integrator, float(h)) for h in step_sizes]
-    before = np.stack([each.before.matrix for each in schemes])[:, None]
-    before_noise = np.stack([each.before.covariance for each in schemes])[:, None]
-    after = np.stack([each.after.matrix for each in schemes])[:, None]
-    after_noise = np.stack([each.after.covariance for each in schemes])[:, None]
-    kick = np.stack([each.kick for each in schemes])[:, None]
+    stack: Scheme = jax.tree.map(lambda *leaves: np.stack(leaves)[:, None], *schemes)
+    before, after, kick, _ = stack
 
     size = kick.shape[-1]
     pull = curvature[:, None, None] * kick[..., None] * np.eye(size)[0]  # lambda b e_x^T
-    move = after - pull
-    step = move @ before  # M
-    if size == 2:  # two equal decay factors have no diagonal form: keep them apart
+    move = after.matrix - pull
+    step = move @ before.matrix  # M
+    if size == 2:  # two equal decay factors have no diagonal form: separate them
         step = step + 1e-9 * np.diag([1.0, -1.0])
-    noise = move @ before_noise @ np.swapaxes(move, -1, -2) + after_noise  # Q
+    noise = move @ before.covariance @ np.swapaxes(move, -1, -2) + after.covariance  # Q
 
     decay, right = np.linalg.eig(step.astype(complex))
     left = np.linalg.inv(right)
-    seen = right[..., 0, :]  # how x sees each mode
+    weight = right[..., 0, :]  # of each mode in x
     source = left @ noise @ np.swapaxes(left, -1, -2)
-    source = seen[..., :, None] * source * seen[..., None, :]
+    source = weight[..., :, None] * source * weight[..., None, :]
     return Response(
         decay=decay,
-        kick=seen * (left @ kick[..., None])[..., 0],
+        kick=weight * (left @ kick[..., None])[..., 0],
         noise=np.sum(source / (1 - products(decay)), axis=-1),
         source=source,
         stable=np.all(np.abs(decay) < 1, axis=(-1, -2)),
-        ahead=bool(schemes[0].before.matrix[0, -1] != 0) and size == 2,
+        ahead=size == 2 and bool(schemes[0].before.matrix[0, 1] != 0),
     )
 
 
