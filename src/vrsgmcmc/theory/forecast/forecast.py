@@ -146,25 +146,25 @@ def errors(
         one, either = _chances(size, count, order)
         powers = one * decay / (1 - (1 - one) * decay)  # E mu^k, k steps since a row's last draw
         distance = 2 * np.real(np.sum(amplitude * (1 - powers), -1))  # 2 (c(0) - c(k))
-        apart = (1 - one / either) * distance  # c D
-        noise = factor * _diagonal(distance @ C + local.likelihood_curvature**2 * apart)
+        gap = (1 - one / either) * distance  # c D
+        noise = factor * _diagonal(distance @ C + local.likelihood_curvature**2 * gap)
         return [Error(noise, np.zeros_like)], distance
+    # practical and svrg
     anchor_size, average = estimator.refresh_size(size), getattr(estimator, "average", 1)
     period = estimator.refresh_period(size, count)
-    assert period is not None
-    first = decay if filter.ahead else np.ones_like(decay)  # x has moved when the gradient is taken
-    since = (
-        np.sqrt(first) * geometric_sum(period, decay) / period
-    )  # E mu^j, j steps since a refresh
-    # an anchor that is a mean of positions: its covariance with the last of them, its variance
-    last = geometric_sum(average, decay) / average
-    itself = 1 + 2 * sum((1 - i / average) * decay**i for i in range(1, average))
-    itself = itself / average
-    distance = np.real(np.sum(amplitude * (1 - 2 * since * last + itself), -1))
+    assert period is not None  # both refresh again and again
+    # E mu^j, j steps since a refresh, and half a step more if x moves before the gradient
+    first = decay if filter.ahead else np.ones_like(decay)
+    lag = np.sqrt(first) * geometric_sum(period, decay) / period
+    # the anchor is a mean of positions: its covariance with the last of them, and its variance
+    cross = geometric_sum(average, decay) / average
+    own = 1 + 2 * sum((1 - i / average) * decay**i for i in range(1, average))
+    own = own / average
+    distance = np.real(np.sum(amplitude * (1 - 2 * lag * cross + own), -1))
     difference = Error(factor * _diagonal(distance @ C), partial(correlation, memory=period))
     if anchor_size == size:  # each datum once, in any order
         return [difference], distance
-    anchor_variance = np.real(np.sum(amplitude * itself, -1))  # Sigma~
+    anchor_variance = np.real(np.sum(amplitude * own, -1))  # Sigma~
     anchor = Error(
         one_step(sampler.anchor_order, size, anchor_size)
         * (local.covariance + _diagonal(anchor_variance @ C)),
