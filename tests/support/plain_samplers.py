@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from vrsgmcmc.core import Estimator, Integrator
-from vrsgmcmc.theory import linear_regression
+from vrsgmcmc.theory import gaussian_mean, linear_regression
 
 INDEPENDENT = ("with_replacement", "without_replacement")
 
@@ -53,6 +53,10 @@ def regression(size, dimension, seed=0):
     features = rng.normal(size=(size, dimension)) + 0.5
     targets = features @ np.arange(1.0, dimension + 1) + rng.normal(size=size)
     return linear_regression(features, targets, noise_variance=1.5, prior_variance=2.0)
+
+
+THOUSAND = np.random.default_rng(0).normal(size=1000) + 1.0
+TWELVE = gaussian_mean(np.random.default_rng(7).normal(0.5, 1.0, 12))
 
 
 def start(problem, estimator, integrator, chains):

@@ -1,13 +1,5 @@
-"""The error of sample averages: against closed forms, all minibatch sequences, and the samplers.
+"""The error of averages: against closed forms and all sequences of minibatches."""
 
-Given its minibatches a run is Gaussian, so enumerating them gives the mean and the variance of an
-average exactly, of x and of x^2, with the injected noise on.
-"""
-
-import math
-from itertools import chain, product
-
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.plain_samplers import (
@@ -16,105 +8,22 @@ from support.plain_samplers import (
     MINIBATCH,
     SAGA,
     SGHMC,
-    Enumeration,
-    advance,
-    datum_gradients,
+    THOUSAND,
+    TWELVE,
     describe,
     label,
     practical,
     regression,
-    renew,
     sgld,
     splitting,
     subsets,
-    sweeps,
 )
-from support.plain_samplers import start as blank
+from support.trajectories import SVRG, named, trajectories
 
-import vrsgmcmc as vr
-from vrsgmcmc.theory import autocovariance, gaussian_mean, linear_regression, mse, stationary
+from vrsgmcmc.theory import gaussian_mean, mse, stationary
 from vrsgmcmc.theory.exact import moments as fourth
 
 FEW = gaussian_mean([0.3, -1.2, 2.9], noise_variance=0.8, prior_variance=3.0)
-
-
-class Body(str):
-    """The letters of a word up to its last A or U, which share the step as in the whole word."""
-
-    def __new__(cls, word):
-        body = super().__new__(cls, word[: max(word.rfind("A"), word.rfind("U")) + 1])
-        body.count = word.count
-        return body
-
-
-def drawn(size, count, order, times):
-    """All that can be drawn in `times` draws, each equally likely: lists of `times` batches."""
-    if order in INDEPENDENT:
-        return list(product(subsets(size, count, order), repeat=times))
-    whole = sweeps(size, count, order)
-    number = -(-times // len(whole[0]))
-    return [list(chain(*several))[:times] for several in product(whole, repeat=number)]
-
-
-def trajectories(
-    problem,
-    estimator,
-    integrator,
-    h,
-    *,
-    start,
-    steps,
-    batch_size=1,
-    order="without_replacement",
-    anchor_order="without_replacement",
-):
-    """Of (x_1, ..., x_steps), given each sequence of minibatches: means [s, steps, d], and
-    covariances [s, d, steps, steps] from the response to every normal that is drawn."""
-    size, dimension = problem.features.shape
-    anchored, full = estimator.name in ("practical", "svrg"), estimator.name == "full"
-    period, known = getattr(estimator, "period", 1), getattr(estimator, "average", 1)
-    batches = drawn(
-        size, size if full else batch_size, order if not full else INDEPENDENT[1], steps
-    )
-    anchors = [()]
-    if anchored:
-        count = getattr(estimator, "anchor_size", size)
-        kind = anchor_order if estimator.name == "practical" else INDEPENDENT[1]
-        anchors = drawn(size, count, kind, -(-steps // period))
-    word = getattr(integrator, "word", "O")
-    normals = 1 + steps * (word.count("O") + 2 * word.count("U"))  # the first is the momentum
-    probes = 1 + normals * dimension
-
-    def each(draws, l, repeats, tiles):
-        index = np.array([sequence[l] for sequence in draws])
-        return np.repeat(np.tile(np.repeat(index, repeats, 0), (tiles, 1)), probes, 0)
-
-    state = blank(problem, estimator, integrator, len(batches) * len(anchors) * probes)
-    everything = np.tile(np.arange(size), (len(state["x"]), 1))
-    state["x"] += start
-    if estimator.name == "saga":
-        state["table"] = datum_gradients(problem, state["x"], state["one"], everything)
-    units = np.concatenate([np.zeros((1, normals * dimension)), np.eye(normals * dimension)])
-    units = np.tile(units, (len(state["x"]) // probes, 1)).reshape(-1, normals, dimension)
-    units = iter(np.moveaxis(units, 1, 0))
-    momentum = math.sqrt(integrator.temperature) * next(units)
-    state["p"] = momentum[:, : state["p"].shape[1]]
-
-    positions = []
-    for l in range(steps):
-        if anchored and l % period == 0:
-            index = each(anchors, l // period, len(batches), 1)
-            recent = state | {"past": state["past"][:, : min(known, l + 1) - 1]}
-            state = renew(problem, estimator, recent, index) | {"past": state["past"]}
-        dynamics = integrator
-        if l == 0 and integrator.name == "splitting":  # nothing waits from a step before
-            dynamics = describe(**vars(integrator) | {"word": Body(word)})
-        index = each(batches, l, 1, len(anchors))
-        state = advance(problem, estimator, dynamics, h, state, index, lambda: next(units))
-        positions.append(state["x"])
-    found = np.stack(positions, axis=1).reshape(-1, probes, steps, dimension)
-    means, response = found[:, 0], found[:, 1:] - found[:, :1]
-    return means, np.einsum("snld,snkd->sdlk", response, response)
 
 
 def enumerated(problem, *arguments, burn_in=0, **settings):
@@ -166,7 +75,6 @@ def check(problem, estimator, integrator, *, exact, steps=4, burn_in=1, batch_si
             mse(*arguments, **settings)
 
 
-SVRG = describe("svrg", period=2)
 CENTER = describe("control_variate", center=[0.4])
 INTEGRATORS = [
     sgld(0.7),
@@ -175,10 +83,6 @@ INTEGRATORS = [
     *map(splitting, ("BAOAB", "OBABO", "UBU", "ABOBOB")),
     splitting("BAOAB", temperature=0.0),
 ]
-
-
-def named(value):
-    return f"cold-{label(value)}" if getattr(value, "temperature", 1) == 0 else label(value)
 
 
 @pytest.mark.parametrize("order", INDEPENDENT)
@@ -236,7 +140,6 @@ def test_moments_of_the_error(count, replace):
         np.testing.assert_allclose(found[4], (errors**4).mean(), rtol=1e-12)
 
 
-THOUSAND = np.random.default_rng(0).normal(size=1000) + 1.0
 CURVE = [1, 7, 40, 300, 5000, 100_000, 1_000_000]
 
 
@@ -274,121 +177,6 @@ def test_average_of_squares_of_an_autoregression(a):
         error = mse(problem, FULL, sgld(), step_size=h, closure=closure, **settings)
         np.testing.assert_allclose(error.bias, bias, rtol=1e-9)
         np.testing.assert_allclose(error.variance, [expected], rtol=1e-9)
-
-
-@pytest.mark.parametrize("a", [0.05, 0.8])
-def test_autocovariance_of_an_autoregression(a):
-    problem, h, q, k = gaussian_mean(THOUSAND), a / 1001, 1 - a, np.arange(41)
-    found = autocovariance(problem, FULL, sgld(0.7), lags=40, step_size=h)
-    np.testing.assert_allclose(found[:, 0, 0], q**k * 1.4 * h / (1 - q**2), rtol=1e-9)
-
-
-@pytest.mark.parametrize("order", ["without_replacement", "shuffled"])
-def test_autocovariance_of_held_errors(order):
-    """Anchors on the Gaussian: the closed form of the variance j steps into a cycle, and between."""
-    a, n1, m = 0.1, 200, 10
-    problem, h, q = gaussian_mean(THOUSAND), a / 1001, 1 - a
-    S2, sampler = THOUSAND.var(ddof=1), (practical(n1, m), sgld())
-    settings = dict(step_size=h, batch_size=10, anchor_order=order)
-    law = stationary(problem, *sampler, **settings)
-    found = autocovariance(problem, *sampler, lags=2 * m, **settings)[:, 0, 0]
-    np.testing.assert_allclose(found[0], law.covariance[0, 0], rtol=1e-12)
-
-    # x after l steps is a sum over the errors of sweeps before and over the noise; far enough back
-    # nothing matters, so a long matrix of weights is all there is to it
-    cycles = 100
-    steps = cycles * m
-    l = np.arange(steps)
-    weights = np.where(l[:, None] >= l, h * np.power(q, np.maximum(l[:, None] - l, 0)), 0.0)
-    errors = 1000 * (1000 / n1 * np.eye(cycles) - np.ones((cycles, cycles)))
-    if order == "shuffled":  # blocks of one permutation
-        errors *= np.kron(np.eye(n1 // m), np.ones((1000 // n1, 1000 // n1)))
-    else:
-        errors *= np.eye(cycles)
-    held = weights.reshape(steps, cycles, m).sum(2)
-    covariance = held @ (S2 * errors) @ held.T + weights @ weights.T * 2 / h
-    length = len(law.phase_means)
-    late = covariance[-4 * length :, -4 * length :]
-    lags = [np.diag(late, k)[: 2 * length].mean() for k in range(2 * m + 1)]
-    np.testing.assert_allclose(found, lags, rtol=1e-8)
-    if order == "without_replacement":
-        j, V1 = np.arange(1, m + 1), 1000 * 800 / n1 * S2
-        A = h**2 * V1 * ((1 - q**j) / a) ** 2 + 2 * h * (1 - q ** (2 * j)) / (1 - q**2)
-        v = A[-1] / (1 - q ** (2 * m))
-        np.testing.assert_allclose(law.phase_covariances[:, 0, 0], q ** (2 * j) * v + A, rtol=1e-9)
-
-
-@pytest.mark.parametrize("integrator", [sgld(0.7), SGHMC], ids=named)
-@pytest.mark.parametrize("estimator", [SAGA, SVRG, practical(3, 3), practical(3, 1, 2)], ids=label)
-def test_autocovariance_against_all_minibatches(estimator, integrator):
-    """Mean maps read off the plain samplers, by enumeration."""
-    problem, h, lags = regression(4, 2), 0.04, 5
-    settings = dict(step_size=h, batch_size=2)
-    found = autocovariance(problem, estimator, integrator, lags=lags, **settings)
-    plain = Enumeration(problem, estimator, integrator, h)
-    width, anchor_size = plain.width, getattr(estimator, "anchor_size", 4)
-    steps = np.mean([plain.step(b) for b in subsets(4, 2, INDEPENDENT[1])], axis=0)
-    refreshes = np.eye(width**2)
-    if estimator is not SAGA:
-        drawn = subsets(4, anchor_size, INDEPENDENT[1])
-        refreshes = np.mean([plain.refresh(b) for b in drawn], axis=0)
-    period = getattr(estimator, "period", 1)
-    cycle = [steps @ refreshes] + [steps] * (period - 1)
-
-    whole = np.eye(width**2) - np.linalg.multi_dot([*cycle[::-1], np.eye(width**2)])
-    moment = np.append(np.linalg.solve(whole[:-1, :-1], -whole[:-1, -1]), 1.0)
-    expected, mean = np.zeros((lags + 1, 2, 2)), problem.posterior()[0]
-    for l, now in enumerate(cycle):
-        moment = now @ moment
-        columns = moment.reshape(width, width)[:, :2]
-        for k in range(lags + 1):
-            expected[k] += (columns[:2] - np.outer(mean, mean)) / period
-            means = cycle[(l + k + 1) % period].reshape(width, width, width, width)[:, -1, :, -1]
-            columns = means @ columns
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-11)
-
-
-def test_autocovariance_of_spelled_out_sweeps():
-    """Two sweeps, x_j = a_j x_0 + b_j + noise given their permutations, from the stationary x_0."""
-    arguments = regression(3, 1), MINIBATCH, sgld(0.7)
-    found = autocovariance(*arguments, lags=3, step_size=0.1, batch_size=1, order="shuffled")
-    sweeps = dict(steps=6, order="shuffled")
-    b, noise = trajectories(*arguments, 0.1, start=[0.0], **sweeps)
-    a = (trajectories(*arguments, 0.1, start=[1.0], **sweeps)[0] - b)[:, :, 0]
-    b = b[:, :, 0]
-    aa, ab, bb = a.T @ a / len(a), a.T @ b / len(a), b.T @ b / len(a) + noise.mean((0, 1))
-    first = b[:, 2].mean() / (1 - a[:, 2].mean())
-    second = (2 * ab[2, 2] * first + bb[2, 2]) / (1 - aa[2, 2])
-    moments = aa * second + (ab + ab.T) * first + bb
-    mean = (a[:, :3] * first + b[:, :3]).mean()
-    expected = [np.diag(moments, k)[:3].mean() - mean**2 for k in range(4)]
-    np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-9)
-
-
-ROWS = [
-    (FULL, {}),
-    (MINIBATCH, {}),
-    (MINIBATCH, dict(order="shuffled")),
-    (SAGA, dict(order="with_replacement")),
-    (practical(6, 3), {}),
-    (practical(6, 3, 2), dict(anchor_order="symmetric")),
-]
-TWELVE = gaussian_mean(np.random.default_rng(7).normal(0.5, 1.0, 12))
-
-
-@pytest.mark.parametrize(("estimator", "orders"), ROWS)
-@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
-def test_average_and_autocovariance_agree(estimator, orders, integrator):
-    """In the stationary law Var(sum) grows by sum_k Cov(x_{l+k}, x_l) for each step."""
-    h = 0.05 if integrator.name == "sgld" else 0.25
-    arguments = (TWELVE, estimator, integrator)
-    settings = dict(step_size=h, batch_size=4, **orders)
-    found = autocovariance(*arguments, lags=400, **settings)[:, 0, 0]
-    steps = np.array([600, 660])
-    error = mse(*arguments, num_steps=steps, **settings)
-    np.testing.assert_allclose(error.bias, 0, atol=1e-12)
-    growth = np.diff(error.variance[:, 0] * steps**2) / 60
-    np.testing.assert_allclose(growth, found[0] + 2 * found[1:].sum(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("closure", [None, "gaussian"])
@@ -513,123 +301,7 @@ def test_messages(change, message):
         mse(call.pop("problem"), call.pop("estimator"), call.pop("integrator"), **call)
 
 
-def test_message_of_lags():
-    with pytest.raises(ValueError, match="lags must be 0 or more, got -1"):
-        autocovariance(TWELVE, FULL, sgld(), lags=-1, step_size=0.05)
-
-
 def test_an_unstable_run_has_an_error_too():
     error = mse(TWELVE, FULL, sgld(), step_size=1.0, num_steps=3, start=0.5)
     assert abs(error.bias[0]) > 1
     assert np.isfinite(error.mse[0])
-
-
-rng = np.random.default_rng(7)
-FEATURES = rng.normal(size=(12, 1)) + 0.5
-TARGETS = FEATURES[:, 0] * 0.7 + rng.normal(size=12)
-PROBLEMS = {
-    "gaussian": (TWELVE, vr.models.gaussian.posterior(), TWELVE.targets[:, None]),
-    "linear": (
-        linear_regression(FEATURES, TARGETS),
-        vr.models.linear.posterior(),
-        (FEATURES, TARGETS),
-    ),
-}
-SAMPLED = {
-    "full": vr.full(),
-    "minibatch": vr.minibatch(),
-    "practical": vr.practical(anchor_size=6, period=3),
-    "practical average": vr.practical(anchor_size=6, period=3, average=5),
-    "svrg": vr.svrg(period=4),
-    "saga": vr.saga(),
-    "control_variate": vr.control_variate(center=jnp.array([0.3])),
-}
-DYNAMICS = {
-    "sgld": (vr.sgld(), 0.04),
-    "sghmc": (vr.sghmc(3.0), 0.12),
-    "BAOAB": (vr.splitting("BAOAB", 3.0), 0.2),
-    "OBABO": (vr.splitting("OBABO", 3.0), 0.2),
-    "UBU": (vr.splitting("UBU", 3.0), 0.2),
-}
-
-
-def powers(params):
-    return jnp.stack([params[0], params[0] ** 2])
-
-
-def simulated(problem, estimator, integrator, **orders):
-    """Bias and MSE of the averages of x and x^2 over 8192 chains, within 4 standard errors.
-
-    In sixteen calls of one program: compilation takes longer for more chains.
-    """
-    exact, posterior, data = PROBLEMS[problem]
-    dynamics, h = DYNAMICS[integrator]
-    settings = dict(step_size=h, batch_size=4, num_steps=25, burn_in=3, **orders)
-    averages = []
-    for seed in range(16):
-        result = vr.sample(
-            seed,
-            posterior,
-            data,
-            jnp.array([1.2]),
-            estimator=SAMPLED[estimator],
-            integrator=dynamics,
-            num_chains=512,
-            keep="averages",
-            observables={"powers": powers},
-            progress=False,
-            **settings,
-        )
-        averages.append(result.averages["powers"])
-    mean, covariance = exact.posterior()
-    for power, observable in enumerate(("position", "square")):
-        try:
-            error = mse(
-                exact, SAMPLED[estimator], dynamics, start=1.2, observable=observable, **settings
-            )
-        except ValueError:
-            assert observable == "square"
-            assert problem == "linear" or estimator == "saga" or "shuffled" in orders.values()
-            continue
-        truth = (mean[0], mean[0] ** 2 + covariance[0, 0])[power]
-        off = np.concatenate(averages)[:, power] - truth
-        for sample, expected in ((off, error.bias[0]), (off**2, error.mse[0])):
-            z = (sample.mean() - expected) / (sample.std(ddof=1) / np.sqrt(len(sample)))
-            assert abs(z) < 4, f"{observable}: z = {z}, {sample.mean()} against {expected}"
-
-
-FIRST = [
-    ("gaussian", "practical average", "sgld"),
-    ("gaussian", "minibatch", "BAOAB"),
-    ("linear", "svrg", "OBABO"),
-]
-
-
-@pytest.mark.parametrize(("problem", "estimator", "integrator"), FIRST)
-def test_against_the_samplers(problem, estimator, integrator):
-    simulated(problem, estimator, integrator)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("problem", "estimator", "integrator"),
-    [row for row in product(PROBLEMS, SAMPLED, DYNAMICS) if row not in FIRST],
-)
-def test_others_against_the_samplers(problem, estimator, integrator):
-    simulated(problem, estimator, integrator)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("integrator", ["sgld", "BAOAB"])
-@pytest.mark.parametrize(
-    ("estimator", "orders"),
-    [
-        ("minibatch", dict(order="shuffled")),
-        ("minibatch", dict(order="with_replacement")),
-        ("practical", dict(anchor_order="shuffled")),
-        ("practical", dict(anchor_order="with_replacement")),
-        ("saga", dict(order="with_replacement")),
-    ],
-)
-def test_other_orders_against_the_samplers(estimator, orders, integrator):
-    simulated("gaussian", estimator, integrator, **orders)

@@ -1,176 +1,37 @@
-"""Predictions of a run: each part against brute force, and the whole against the exact laws."""
+"""Forecasts of a run: each part against brute force, the result against the exact laws."""
 
-import importlib
 import itertools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.local_models import (
+    REGRESSIONS,
+    WORDS,
+    gaussian_model,
+    integrators,
+    linear_model,
+    step_for,
+    well_posed,
+)
 from support.plain_samplers import describe, regression
 
 import vrsgmcmc as vr
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.theory import (
-    autocovariance,
     forecast,
     gaussian_mean,
     linear_regression,
-    local,
     response,
     stationary,
 )
 from vrsgmcmc.theory.exact.schemes import scheme
 from vrsgmcmc.theory.forecast.forecast import errors
-from vrsgmcmc.theory.forecast.local import LARGEST, Local
-from vrsgmcmc.theory.forecast.spectrum import anchor_correlation, draw_correlation
 from vrsgmcmc.theory.noise import all_lags, one_step
 
 SWEEPS = ("shuffled", "symmetric")
 ORDERS = ("without_replacement", "with_replacement", *SWEEPS)
-WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
-MODES = [0.0, 0.4, -0.7, 0.999, 1 - 1e-5, 1 - 1e-8, 1.0, 0.9 * np.exp(0.5j), np.exp(0.3j)]
-
-
-# ------------------------------------------------------------------------------ spectrum.py
-
-
-def correlations(order, size, count, period):
-    """r(k), k = 0, 1, ..., of the errors of blocks, each held for `period` steps: all permutations.
-
-    Sweeps are independent, with errors of mean 0, so steps of two sweeps have no correlation.
-    """
-    values = np.random.default_rng(size).normal(size=size)
-    sequences = np.array(list(itertools.permutations(values)))[:, : size // count * count]
-    errors = size / count * sequences.reshape(len(sequences), -1, count).sum(-1) - values.sum()
-    if order == "symmetric":
-        errors = np.concatenate([errors, errors[:, ::-1]], axis=1)
-    errors = np.repeat(errors, period, axis=1)
-    np.testing.assert_allclose(errors.mean(0), 0, atol=1e-12)
-    covariance = errors.T @ errors / len(errors)
-    lags = np.array([np.trace(covariance, offset=k) for k in range(len(covariance))])
-    return lags / lags[0]
-
-
-BLOCKS = [(4, 1), (4, 2), (4, 3), (5, 2), (6, 1), (6, 2), (6, 3), (6, 4)]
-
-
-@pytest.mark.parametrize("period", [1, 2, 3])
-@pytest.mark.parametrize("order", SWEEPS)
-@pytest.mark.parametrize(("size", "count"), BLOCKS)
-def test_autocorrelation_of_sweeps(size, count, order, period):
-    r = correlations(order, size, count, period)[1:]
-    for mu in MODES:
-        expected = np.sum(r * np.asarray(mu, complex) ** np.arange(len(r)))
-        found = [anchor_correlation(order, size, count, period, np.asarray(mu))]
-        found += [draw_correlation(order, size, count, np.asarray(mu))] if period == 1 else []
-        for value in found:
-            assert complex(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("size", "count"), [(1000, 10), (1000, 30), (77, 76)])
-def test_zero_frequency_is_the_sum_over_lags(size, count, order):
-    one = np.ones(())
-    expected = all_lags(order, size, count) / one_step(order, size, count)
-    assert 1 + 2 * float(draw_correlation(order, size, count, one)) == pytest.approx(
-        expected, abs=1e-12
-    )
-    anchors = 1 + 2 * float(anchor_correlation(order, size, count, 7, one))
-    assert anchors == pytest.approx(7 * expected, abs=1e-11)
-
-
-def test_no_jump_where_the_series_takes_over():
-    gaps = np.geomspace(1e-13, 1e-1, 200)
-    for turn in (1, np.exp(0.25j * np.pi)):
-        mu = 1 - gaps * turn
-        k = np.arange(2000)
-        expected = -10 / 19990 * np.array([np.sum((1 - (k + 1) / 2000) * m**k) for m in mu])
-        value = draw_correlation("shuffled", 20_000, 10, mu)
-        np.testing.assert_allclose(value, expected, rtol=1e-7)
-
-
-def test_memory_of_differences():
-    one, size, count = np.ones(()), 100, 10  # 10 blocks
-    for order in SWEEPS:
-        alone = float(draw_correlation(order, size, count, one))
-        values = [float(draw_correlation(order, size, count, one, m)) for m in (1, 2, 5, 10, 10**6)]
-        assert values[0] == 0  # a new anchor each step: nothing is left to cancel
-        assert values == sorted(values, reverse=True)
-        assert values[-1] == pytest.approx(alone, rel=1e-4)
-        # as an average over a random walk's pairs: sum_k (1 - k/m)^2, for sweeps as long as cycles
-        assert values[3] == pytest.approx(-count / (size - count) * 10 / 3, rel=0.25)
-
-
-# ------------------------------------------------------------------------------ response.py
-
-CURVATURE = np.array([0.7, 4.0])
-
-
-def integrators(scale, temperature=1.0):
-    friction = 1.3 * math.sqrt(scale)
-    made = {"sgld": vr.sgld(temperature), "sghmc": vr.sghmc(friction, temperature)}
-    return made | {word: vr.splitting(word, friction, temperature) for word in WORDS}
-
-
-def step_for(integrator, a, largest):
-    """h with h lambda = a, or h^2 lambda = a for dynamics with momenta."""
-    return a / largest if integrator.name == "sgld" else math.sqrt(a / largest)
-
-
-def quadratic(curvature):
-    """A regression without data worth the name whose posterior has these curvatures."""
-    features = np.diag(np.sqrt(curvature - 1e-3))
-    return linear_regression(features, np.zeros(len(curvature)), prior_variance=1e3)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
-@pytest.mark.parametrize("name", ["sgld", "sghmc", *WORDS])
-def test_response_on_quadratics(name, temperature):
-    integrator = integrators(1.0, temperature)[name]
-    steps = np.array([step_for(integrator, a, 4.0) for a in (0.01, 0.3, 0.9)])
-    filter = response(integrator, steps, CURVATURE)
-    assert filter.stable.all()
-    assert filter.ahead == (name in ("ABOBA", "UBU"))
-    for i, h in enumerate(steps):
-        exact = autocovariance(
-            quadratic(CURVATURE), vr.full(), integrator, lags=6, step_size=float(h)
-        )
-        for lag in range(7):
-            found = np.sum(filter.noise[i] * filter.decay[i] ** lag, -1)
-            np.testing.assert_allclose(found, np.diagonal(exact[lag]), rtol=1e-6, atol=1e-9)
-        # the answer to an error, step by step
-        parts = scheme(integrator, float(h))
-        for k, curvature in enumerate(CURVATURE):
-            pull = curvature * np.outer(parts.kick, np.eye(len(parts.kick))[0])
-            step, state = (parts.after.matrix - pull) @ parts.before.matrix, parts.kick
-            for s in range(6):
-                found = np.sum(filter.kick[i, k] * filter.decay[i, k] ** s)
-                assert complex(found) == pytest.approx(state[0], rel=1e-6, abs=1e-9)
-                state = step @ state
-
-
-def test_response_at_critical_damping():
-    a, h = 0.2, 0.3
-    integrator = vr.sghmc((2 * math.sqrt(a) - a) / h)  # two equal decay factors
-    curvature = np.array([a / h**2])
-    filter = response(integrator, np.array([h]), curvature)
-    assert abs(filter.decay[0, 0, 0] - filter.decay[0, 0, 1]) < 1e-3
-    exact = stationary(quadratic(curvature), vr.full(), integrator, step_size=h).covariance
-    assert float(filter.noise.sum().real) == pytest.approx(exact[0, 0], rel=1e-6)
-
-
-def test_stability():
-    steps = np.array([0.1, 1.99, 2.01, 10.0]) / 4.0
-    assert response(vr.sgld(), steps, CURVATURE).stable.tolist() == [True, True, False, False]
-    steps = np.array([0.1, 1.99, 2.01]) / 2.0
-    kinetic = vr.splitting("BAOAB", 2.0)
-    assert response(kinetic, steps, CURVATURE).stable.tolist() == [True, True, False]
-
-
-# ------------------------------------------------------------------- forecast: stationary laws
-
 SIZE = 13  # not a multiple of the batch size, nor of the anchor size
 MEANS = np.random.default_rng(0).normal(0.7, 1.0, SIZE)
 ESTIMATORS = {
@@ -180,34 +41,6 @@ ESTIMATORS = {
     "svrg": vr.svrg(5),
     "control_variate": vr.control_variate(),
 }
-
-
-def gaussian_model(data):
-    """What `local` measures on the Gaussian mean model, by hand."""
-    size, covariance = len(data), np.var(data, ddof=1) * np.eye(1)
-    curvature, center = np.array([size + 1.0]), np.array([data.sum() / (size + 1)])
-    one = np.eye(1)
-    return Local(size, center, one, curvature, np.ones(1), covariance, 0 * one, 0)
-
-
-def linear_model(problem):
-    """What `local` measures on a linear regression, by hand."""
-    X, y, s2 = problem.features, problem.targets, problem.noise_variance
-    mean, covariance = problem.posterior()
-    curvature, directions = np.linalg.eigh(np.linalg.inv(covariance))
-    gradients = X * (y - X @ mean)[:, None] / s2 @ directions
-    rows = X @ directions
-    hessians = rows[:, :, None] * rows[:, None, :] / s2
-    return Local(
-        len(X),
-        mean,
-        directions,
-        curvature,
-        np.diagonal(hessians.mean(0)).copy(),
-        np.atleast_2d(np.cov(gradients.T)),
-        hessians.var(0, ddof=1),
-        0,
-    )
 
 
 @pytest.mark.parametrize("name", ["sgld", "sghmc", *WORDS])
@@ -243,13 +76,6 @@ def test_an_anchor_of_all_data_is_that_of_svrg():
         one = forecast(model, vr.practical(SIZE, 5), vr.sgld(), [0.01], **settings)
         other = forecast(model, vr.svrg(5), vr.sgld(), [0.01], **settings)
         assert one.variances[0] == pytest.approx(other.variances[0], rel=1e-12)
-
-
-def well_posed(scales, size=200, seed=0):
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(size, len(scales))) * scales
-    targets = features @ rng.normal(size=len(scales)) + rng.normal(size=size)
-    return linear_regression(features, targets)
 
 
 ONE = well_posed(np.ones(1), size=12, seed=5)
@@ -306,13 +132,6 @@ def test_saga_on_the_gaussian_model(name, order):
         tolerance = 0.15 if name == "UBU" else 0.04
         assert there - quiet == pytest.approx(exact - quiet, rel=tolerance)
         assert exact - quiet > 0
-
-
-REGRESSIONS = {
-    "alike": well_posed(np.ones(4)),
-    "scaled": well_posed(np.geomspace(1, 0.2, 4)),
-    "three": well_posed(np.array([1.0, 0.6, 0.4]), size=150, seed=1),
-}
 
 
 @pytest.mark.parametrize("name", ["sgld", "BAOAB"])
@@ -458,9 +277,6 @@ def test_unknown_estimators_are_refused():
         forecast(gaussian_model(MEANS), describe("momentum"), vr.sgld(), [0.01], batch_size=1)
 
 
-# ----------------------------------------------------------------------------- forecast: scores
-
-
 def from_the_mode(mu, innovation, length):
     """Covariance of x_1, ..., x_L, x_0 = 0, x_l = mu x_{l-1} + N(0, innovation)."""
     l = np.arange(1, length + 1)
@@ -558,108 +374,3 @@ def test_score_falls_with_steps_and_chains():
     # one that never leaves the mode has variances 0: C = 1/4
     still = forecast(model, vr.full(), vr.sgld(), [1e-9 * h], batch_size=1, num_steps=10)
     assert still.score[0] == pytest.approx(0.25, rel=1e-3)
-
-
-# --------------------------------------------------------------------------------- local.py
-
-TASK = REGRESSIONS["three"]
-DATA = (jnp.asarray(TASK.features), jnp.asarray(TASK.targets))
-POSTERIOR = vr.models.linear.posterior()
-
-
-def assert_alike(one, other, rtol=1e-9):
-    np.testing.assert_allclose(one.center, other.center, rtol=rtol)
-    np.testing.assert_allclose(one.curvature, other.curvature, rtol=rtol)
-    flip = np.sign(np.sum(one.directions * other.directions, 0))
-    np.testing.assert_allclose(one.directions * flip, other.directions, atol=1e-7)
-    turned = flip[:, None] * one.covariance * flip
-    np.testing.assert_allclose(turned, other.covariance, rtol=1e-6, atol=1e-9)
-    for name in ("likelihood_curvature", "spread", "variances"):
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6)
-
-
-def test_local_against_closed_forms():
-    mean, covariance = TASK.posterior()
-    found = local(POSTERIOR, DATA, jnp.asarray(mean))
-    assert_alike(found, linear_model(TASK))
-    np.testing.assert_allclose(found.variances, np.diagonal(covariance), rtol=1e-9)
-    assert found.size == 150
-    assert found.evaluations == 150 * (1 + 2 * 3)
-
-
-def test_local_in_parts(monkeypatch):
-    whole = local(POSTERIOR, DATA, jnp.zeros(3))
-    module = importlib.import_module("vrsgmcmc.theory.forecast.local")
-    monkeypatch.setattr(module, "HESSIAN_NUMBERS", 9 * 64)  # parts of 64, 64 and 22 rows
-    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3)), whole)
-
-
-def test_local_on_a_sample():
-    whole = local(POSTERIOR, DATA, jnp.zeros(3))
-    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3), rows=150), whole)
-    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3), rows=10_000), whole)
-    index = np.sort(np.random.default_rng(7).choice(150, 60, replace=False))
-    some = local(POSTERIOR, DATA, jnp.zeros(3), rows=60, seed=7)
-    alone = local(POSTERIOR, jax.tree.map(lambda leaf: leaf[index], DATA), jnp.zeros(3))
-    assert some.size == 150
-    assert some.evaluations == 60 * 7
-    inside, outside = (m.directions @ m.covariance @ m.directions.T for m in (some, alone))
-    np.testing.assert_allclose(inside, outside, rtol=1e-9)
-    # the likelihood's part of the precision stands for all 150 data
-    precisions = [m.directions * m.curvature @ m.directions.T - np.eye(3) for m in (some, alone)]
-    np.testing.assert_allclose(precisions[0], 150 / 60 * precisions[1], rtol=1e-9)
-    assert not np.array_equal(
-        some.covariance, local(POSTERIOR, DATA, jnp.zeros(3), rows=60).covariance
-    )
-
-
-def test_local_of_a_tree_and_of_few_data():
-    def loglik(params, datum):
-        x, y = datum
-        return -0.5 * (y - x @ params["weight"] - params["bias"]) ** 2
-
-    def logprior(params):
-        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
-
-    params = {"weight": jnp.zeros(2), "bias": jnp.zeros(())}
-    data = (DATA[0][:, :2], DATA[1])
-    found = local(vr.Posterior(logprior, loglik), data, params)
-    ones = jnp.ones((150, 1))
-    flat = local(POSTERIOR, (jnp.concatenate([ones, data[0]], 1), data[1]), jnp.zeros(3))
-    assert_alike(found, flat)  # leaves in the order of their names: bias, weight
-
-
-def test_local_of_data_that_are_seen_at_random():
-    """Gradient and Hessian of a datum are of the same look at it: both by the one key that it has."""
-
-    def loglik(params, datum):
-        (x, y), key = datum
-        return jnp.where(jax.random.bernoulli(key), POSTERIOR.loglik(params, (x, y)), 0.0)
-
-    hidden = vr.Posterior(POSTERIOR.logprior, loglik, lambda key, item: (item, key))
-    found = local(hidden, DATA, jnp.zeros(3))
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(150))
-    kept = np.asarray(jax.vmap(jax.random.bernoulli)(keys))
-    assert 50 < kept.sum() < 100
-    data = jax.tree.map(lambda leaf: kept.reshape(-1, *[1] * (leaf.ndim - 1)) * leaf, DATA)
-    assert_alike(found, local(POSTERIOR, data, jnp.zeros(3)))  # of zeros nothing is learnt
-
-
-def test_local_knows_its_limit():
-    wide = LARGEST + 1
-    data = (jnp.ones((4, wide)), jnp.ones(4))
-    with pytest.raises(ValueError, match="Hessian of 513 parameters, more than 512"):
-        local(POSTERIOR, data, jnp.zeros(wide))
-
-
-def test_curvature_stays_positive():
-    """At a saddle of the likelihood, the prior's curvature is the least."""
-
-    def loglik(x, datum):
-        return 0.5 * datum * x[0] ** 2 - 0.5 * x[1] ** 2
-
-    def logprior(x):
-        return -0.5 * jnp.sum(x**2)
-
-    found = local(vr.Posterior(logprior, loglik), jnp.ones(9), jnp.zeros(2))
-    np.testing.assert_allclose(np.sort(found.curvature), [1.0, 10.0])
