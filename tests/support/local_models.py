@@ -5,9 +5,7 @@ import math
 import numpy as np
 
 import vrsgmcmc as vr
-from vrsgmcmc.theory import (
-    linear_regression,
-)
+from vrsgmcmc.theory import linear_regression
 from vrsgmcmc.theory.forecast.local import Local
 
 WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
@@ -15,8 +13,8 @@ WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
 
 def integrators(scale, temperature=1.0):
     friction = 1.3 * math.sqrt(scale)
-    made = {"sgld": vr.sgld(temperature), "sghmc": vr.sghmc(friction, temperature)}
-    return made | {word: vr.splitting(word, friction, temperature) for word in WORDS}
+    methods = {"sgld": vr.sgld(temperature), "sghmc": vr.sghmc(friction, temperature)}
+    return methods | {word: vr.splitting(word, friction, temperature) for word in WORDS}
 
 
 def step_for(integrator, a, largest):

@@ -39,6 +39,7 @@ def sgld(temperature=1.0):
 
 FULL, MINIBATCH, SAGA = describe("full"), describe("minibatch"), describe("saga")
 SVRG = describe("svrg", period=3)
+SHORT_SVRG = describe("svrg", period=2)
 SGHMC = describe("sghmc", friction=1.3, temperature=0.7)
 
 INTEGRATORS = [sgld(0.7), SGHMC, *map(splitting, ("BAOAB", "ABOBA", "OBABO", "UBU"))]
@@ -46,6 +47,10 @@ INTEGRATORS = [sgld(0.7), SGHMC, *map(splitting, ("BAOAB", "ABOBA", "OBABO", "UB
 
 def label(description):
     return getattr(description, "word", getattr(description, "name", None))
+
+
+def name_of(value):
+    return f"cold-{label(value)}" if getattr(value, "temperature", 1) == 0 else label(value)
 
 
 def regression(size, dimension, seed=0):
@@ -166,11 +171,11 @@ def subsets(size, count, order):
 
 def sweeps(size, count, order):
     """All sweeps: for each permutation the blocks in the order in which they are visited."""
-    found = []
+    result = []
     for line in permutations(range(size)):
         blocks = [line[k : k + count] for k in range(0, size - count + 1, count)]
-        found.append(blocks + blocks[::-1] if order == "symmetric" else blocks)
-    return found
+        result.append(blocks + blocks[::-1] if order == "symmetric" else blocks)
+    return result
 
 
 def pack(state):

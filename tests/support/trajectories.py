@@ -13,7 +13,6 @@ from support.plain_samplers import (
     advance,
     datum_gradients,
     describe,
-    label,
     renew,
     subsets,
     sweeps,
@@ -30,8 +29,8 @@ class Body(str):
         return body
 
 
-def drawn(size, count, order, times):
-    """All that can be drawn in `times` draws, each equally likely: lists of `times` batches."""
+def draw_sequences(size, count, order, times):
+    """All sequences of `times` draws, each equally likely: lists of `times` batches."""
     if order in INDEPENDENT:
         return list(product(subsets(size, count, order), repeat=times))
     whole = sweeps(size, count, order)
@@ -52,18 +51,18 @@ def trajectories(
     anchor_order="without_replacement",
 ):
     """Of (x_1, ..., x_steps), given each sequence of minibatches: means [s, steps, d], and
-    covariances [s, d, steps, steps] from the response to every normal that is drawn."""
+    covariances [s, d, steps, steps] from the response to every normal."""
     size, dimension = problem.features.shape
     anchored, full = estimator.name in ("practical", "svrg"), estimator.name == "full"
-    period, known = getattr(estimator, "period", 1), getattr(estimator, "average", 1)
-    batches = drawn(
+    period, average = getattr(estimator, "period", 1), getattr(estimator, "average", 1)
+    batches = draw_sequences(
         size, size if full else batch_size, order if not full else INDEPENDENT[1], steps
     )
     anchors = [()]
     if anchored:
         count = getattr(estimator, "anchor_size", size)
         kind = anchor_order if estimator.name == "practical" else INDEPENDENT[1]
-        anchors = drawn(size, count, kind, -(-steps // period))
+        anchors = draw_sequences(size, count, kind, -(-steps // period))
     word = getattr(integrator, "word", "O")
     normals = 1 + steps * (word.count("O") + 2 * word.count("U"))  # the first is the momentum
     probes = 1 + normals * dimension
@@ -87,7 +86,7 @@ def trajectories(
     for l in range(steps):
         if anchored and l % period == 0:
             index = each(anchors, l // period, len(batches), 1)
-            recent = state | {"past": state["past"][:, : min(known, l + 1) - 1]}
+            recent = state | {"past": state["past"][:, : min(average, l + 1) - 1]}
             state = renew(problem, estimator, recent, index) | {"past": state["past"]}
         dynamics = integrator
         if l == 0 and integrator.name == "splitting":  # nothing waits from a step before
@@ -95,13 +94,6 @@ def trajectories(
         index = each(batches, l, 1, len(anchors))
         state = advance(problem, estimator, dynamics, h, state, index, lambda: next(units))
         positions.append(state["x"])
-    found = np.stack(positions, axis=1).reshape(-1, probes, steps, dimension)
-    means, response = found[:, 0], found[:, 1:] - found[:, :1]
+    paths = np.stack(positions, axis=1).reshape(-1, probes, steps, dimension)
+    means, response = paths[:, 0], paths[:, 1:] - paths[:, :1]
     return means, np.einsum("snld,snkd->sdlk", response, response)
-
-
-SVRG = describe("svrg", period=2)
-
-
-def named(value):
-    return f"cold-{label(value)}" if getattr(value, "temperature", 1) == 0 else label(value)

@@ -21,7 +21,7 @@ PROBLEMS = {
         (FEATURES, TARGETS),
     ),
 }
-SAMPLED = {
+ESTIMATORS = {
     "full": vr.full(),
     "minibatch": vr.minibatch(),
     "practical": vr.practical(anchor_size=6, period=3),
@@ -43,7 +43,7 @@ def powers(params):
     return jnp.stack([params[0], params[0] ** 2])
 
 
-def simulated(problem, estimator, integrator, **orders):
+def check_samplers(problem, estimator, integrator, **orders):
     """Bias and MSE of the averages of x and x^2 over 8192 chains, within 4 standard errors.
 
     In sixteen calls of one program: compilation takes longer for more chains.
@@ -58,7 +58,7 @@ def simulated(problem, estimator, integrator, **orders):
             posterior,
             data,
             jnp.array([1.2]),
-            estimator=SAMPLED[estimator],
+            estimator=ESTIMATORS[estimator],
             integrator=dynamics,
             num_chains=512,
             keep="averages",
@@ -71,7 +71,7 @@ def simulated(problem, estimator, integrator, **orders):
     for power, observable in enumerate(("position", "square")):
         try:
             error = mse(
-                exact, SAMPLED[estimator], dynamics, start=1.2, observable=observable, **settings
+                exact, ESTIMATORS[estimator], dynamics, start=1.2, observable=observable, **settings
             )
         except ValueError:
             assert observable == "square"
@@ -93,16 +93,16 @@ FIRST = [
 
 @pytest.mark.parametrize(("problem", "estimator", "integrator"), FIRST)
 def test_against_the_samplers(problem, estimator, integrator):
-    simulated(problem, estimator, integrator)
+    check_samplers(problem, estimator, integrator)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "estimator", "integrator"),
-    [row for row in product(PROBLEMS, SAMPLED, DYNAMICS) if row not in FIRST],
+    [row for row in product(PROBLEMS, ESTIMATORS, DYNAMICS) if row not in FIRST],
 )
 def test_others_against_the_samplers(problem, estimator, integrator):
-    simulated(problem, estimator, integrator)
+    check_samplers(problem, estimator, integrator)
 
 
 @pytest.mark.slow
@@ -118,4 +118,4 @@ def test_others_against_the_samplers(problem, estimator, integrator):
     ],
 )
 def test_other_orders_against_the_samplers(estimator, orders, integrator):
-    simulated("gaussian", estimator, integrator, **orders)
+    check_samplers("gaussian", estimator, integrator, **orders)

@@ -317,18 +317,18 @@ def test_corollary_1_is_the_argmin(size, gamma, constants):
         "between": [low * (1 + 1e-9), *inside, high * (1 - 1e-9)],
         "long run": [high * x for x in (1 + 1e-9, 1.001, 2, 1e3, 1e9)],
     }
-    chosen = {}
+    sizes_of = {}
     for regime, budgets in cases.items():
         for T in budgets:
             bounds = eq_msebound_t(n, T, size, gamma, *constants)
-            found = minibatch_regime(T, size, gamma, constants=constants)
-            assert found.regime == regime
-            assert found.batch_size == n[np.argmin(bounds)]
-            assert found.bound == pytest.approx(bounds.min(), rel=1e-12)
-            assert found.limited_below == pytest.approx(low, rel=1e-12)
-            assert found.long_run_above == pytest.approx(high, rel=1e-12)
-            chosen.setdefault(regime, set()).add(found.batch_size)
-    assert chosen == {"limited budget": {size}, "between": {1, size}, "long run": {1}}
+            advice = minibatch_regime(T, size, gamma, constants=constants)
+            assert advice.regime == regime
+            assert advice.batch_size == n[np.argmin(bounds)]
+            assert advice.bound == pytest.approx(bounds.min(), rel=1e-12)
+            assert advice.limited_below == pytest.approx(low, rel=1e-12)
+            assert advice.long_run_above == pytest.approx(high, rel=1e-12)
+            sizes_of.setdefault(regime, set()).add(advice.batch_size)
+    assert sizes_of == {"limited budget": {size}, "between": {1, size}, "long run": {1}}
 
 
 @pytest.mark.parametrize("size", [5, 40])
@@ -351,10 +351,10 @@ def test_the_three_shapes_of_corollary_1(size):
 def test_the_regime_is_the_argmin_anywhere(T, size, gamma, constants):
     n = np.arange(1, size + 1)
     bounds = eq_msebound_t(n, T, size, gamma, *constants)
-    found = minibatch_regime(T, size, gamma, constants=constants)
+    advice = minibatch_regime(T, size, gamma, constants=constants)
     if abs(bounds[0] - bounds[-1]) > 1e-12 * bounds[0]:
-        assert found.batch_size == n[np.argmin(bounds)]
-    assert found.bound == pytest.approx(bounds.min(), rel=1e-11)
+        assert advice.batch_size == n[np.argmin(bounds)]
+    assert advice.bound == pytest.approx(bounds.min(), rel=1e-11)
 
 
 @pytest.mark.parametrize("constants", [(1.0, 1.0), (3.0, 0.5)])
@@ -382,9 +382,9 @@ def test_extremes():
     assert minibatch_regime(1e9, 10**9, 1e-300).batch_size == 1
     assert minibatch_regime(5.0, 1, 0.3).batch_size == 1
     assert batch_size_as_printed(1e3, 50, 0.0) == math.inf
-    found = minibatch_regime(jnp.float32(1e3), np.int64(50), jnp.float32(0.5))
-    assert found == minibatch_regime(1e3, 50, 0.5)
-    assert [type(x) for x in found] == [int, str, float, float, float]
+    advice = minibatch_regime(jnp.float32(1e3), np.int64(50), jnp.float32(0.5))
+    assert advice == minibatch_regime(1e3, 50, 0.5)
+    assert [type(x) for x in advice] == [int, str, float, float, float]
 
 
 def test_equal_ends_take_the_smaller():
@@ -411,8 +411,8 @@ DUBEY = dict(period=20, sigma=1.7, D=3.0, d=2.0)
 def test_the_region_where_svrg_has_the_smaller_bound(period, sigma, D, d):
     values = dict(period=period, sigma=sigma, D=D, d=d)
     limit = svrg_step_limit(**values)
-    held = period**2 * (D**2 * limit**2 * sigma**2 + limit * d)
-    assert held == pytest.approx(sigma**2, rel=1e-9)
+    spread = period**2 * (D**2 * limit**2 * sigma**2 + limit * d)
+    assert spread == pytest.approx(sigma**2, rel=1e-9)
     # The terms in h are the same for both: leave them out, to see the difference.
     common = dict(size=N, batch_size=3, constants=(1, 0, 0))
     for h, smaller in ((limit * (1 - 1e-6), True), (limit * (1 + 1e-6), False)):
@@ -426,14 +426,14 @@ def test_the_region_where_svrg_has_the_smaller_bound(period, sigma, D, d):
 def test_the_bounds_of_dubey():
     common = dict(size=N, batch_size=3, constants=(2, 3, 5))
     for h in (1e-4, 1e-2, 1.0):
-        held = 20**2 * (3.0**2 * h**2 * 1.7**2 + h * 2.0)
+        spread = 20**2 * (3.0**2 * h**2 * 1.7**2 + h * 2.0)
         rest = 3 / (100 * h) + 5 * h**2
         sgld = dubey_sgld_bound(100, h, **common, sigma=1.7)
         assert sgld == pytest.approx(2 * N**2 * 1.7**2 / 300 + rest)
         least = dubey_svrg_bound(100, h, **common, **DUBEY)
-        assert least == pytest.approx(2 * N**2 * min(2 * 1.7**2, held) / 300 + rest)
+        assert least == pytest.approx(2 * N**2 * min(2 * 1.7**2, spread) / 300 + rest)
         rewritten = dubey_svrg_bound(100, h, **common, **DUBEY, rewritten=True)
-        assert rewritten == pytest.approx(2 * N**2 * held / 300 + rest)
+        assert rewritten == pytest.approx(2 * N**2 * spread / 300 + rest)
 
 
 def test_the_region_is_an_interval():

@@ -1,4 +1,4 @@
-"""The exact laws against what is known by heart: closed forms, limits, reductions, messages.
+"""The exact laws against closed forms, limits and reductions; and messages.
 
 `test_exact_enumerated.py` compares them with brute force.
 """
@@ -76,14 +76,14 @@ def sweep_variance(*, a, size, spread, count, period):
     h, q, blocks = a / (size + 1), 1 - a, size // count
     covariance = size * spread * (size / count * np.eye(blocks) - 1)
 
-    def held(j):
-        """The effect of an error held for j steps."""
+    def error_effect(j):
+        """The effect of an error that stays for j steps."""
         return h * (1 - q**j) / a
 
     def added(block, j):
         effect = np.zeros(blocks)
-        effect[:block] = q**j * held(period) * q ** (period * np.arange(block)[::-1])
-        effect[block] = held(j)
+        effect[:block] = q**j * error_effect(period) * q ** (period * np.arange(block)[::-1])
+        effect[block] = error_effect(j)
         noise = 2 * h * (1 - q ** (2 * (block * period + j))) / (1 - q**2)
         return effect @ covariance @ effect + noise
 
@@ -97,8 +97,8 @@ def sweep_variance(*, a, size, spread, count, period):
     return np.mean(phases) * (size + 1)
 
 
-def held_variance(*, a, size, spread, count, period):
-    """Independent anchors of `count` data held for `period` steps: the closed form of the theory."""
+def anchor_variance(*, a, size, spread, count, period):
+    """Independent anchors of `count` data, each for `period` steps: the closed form of the theory."""
     h, q = a / (size + 1), 1 - a
     V = size * (size - count) * spread / count
     j = np.arange(1, period + 1)
@@ -133,9 +133,9 @@ def test_excess_variance_of_the_gaussian_model(a):
     ]
     closed = [
         1 / (1 - a / 2),
-        held_variance(**facts, count=10, period=1),
-        held_variance(**facts, count=30, period=1),
-        held_variance(**facts, count=100, period=10),
+        anchor_variance(**facts, count=10, period=1),
+        anchor_variance(**facts, count=30, period=1),
+        anchor_variance(**facts, count=100, period=10),
         sweep_variance(**facts, count=10, period=1),
         sweep_variance(**facts, count=100, period=10),
     ]
@@ -194,7 +194,7 @@ def test_reductions(integrator):
     for order in ("symmetric", "with_replacement"):  # all data are visited once, whatever is asked
         agree(law(practical(7, 3), 2, anchor_order=order), law(SVRG, 2))
     agree(law(describe("svrg", period=None), 3), law(SVRG, 3))
-    if integrator.name in ("sgld", "sghmc"):  # the gradient is wanted at the anchor itself
+    if integrator.name in ("sgld", "sghmc"):  # the gradient is at the anchor itself
         agree(law(describe("svrg", period=1), 2), exact)
 
 

@@ -8,17 +8,19 @@ from support.plain_samplers import (
     MINIBATCH,
     SAGA,
     SGHMC,
+    SHORT_SVRG,
     THOUSAND,
     TWELVE,
     describe,
     label,
+    name_of,
     practical,
     regression,
     sgld,
     splitting,
     subsets,
 )
-from support.trajectories import SVRG, named, trajectories
+from support.trajectories import trajectories
 
 from vrsgmcmc.theory import gaussian_mean, mse, stationary
 from vrsgmcmc.theory.exact import moments as fourth
@@ -26,7 +28,7 @@ from vrsgmcmc.theory.exact import moments as fourth
 FEW = gaussian_mean([0.3, -1.2, 2.9], noise_variance=0.8, prior_variance=3.0)
 
 
-def enumerated(problem, *arguments, burn_in=0, **settings):
+def enumerate_errors(problem, *arguments, burn_in=0, **settings):
     """(bias, variance) of the averages: of x, of x^2, and of x^2 by Gaussian closure."""
     means, covariances = trajectories(problem, *arguments, **settings)
     means, covariances = means[:, burn_in:], covariances[:, :, burn_in:, burn_in:]
@@ -58,11 +60,11 @@ def agree(error, expected):
 
 
 def check(problem, estimator, integrator, *, exact, steps=4, burn_in=1, batch_size=1, **orders):
-    """`mse` against all sequences; `exact`: are fourth moments known?"""
+    """`mse` against all sequences; `exact`: whether fourth moments are exact."""
     h = 0.1 if integrator.name == "sgld" else 0.25
     start = [1.7, -0.4][: problem.features.shape[1]]
     settings = dict(start=start, burn_in=burn_in, batch_size=batch_size, **orders)
-    expected = enumerated(problem, estimator, integrator, h, steps=steps, **settings)
+    expected = enumerate_errors(problem, estimator, integrator, h, steps=steps, **settings)
     arguments = problem, estimator, integrator
     settings |= dict(step_size=h, num_steps=steps)
     agree(mse(*arguments, **settings), expected["position"])
@@ -86,9 +88,11 @@ INTEGRATORS = [
 
 
 @pytest.mark.parametrize("order", INDEPENDENT)
-@pytest.mark.parametrize("integrator", INTEGRATORS, ids=named)
+@pytest.mark.parametrize("integrator", INTEGRATORS, ids=name_of)
 @pytest.mark.parametrize(
-    "estimator", [FULL, MINIBATCH, SVRG, CENTER, practical(2, 2), practical(2, 3, 2)], ids=label
+    "estimator",
+    [FULL, MINIBATCH, SHORT_SVRG, CENTER, practical(2, 2), practical(2, 3, 2)],
+    ids=label,
 )
 def test_gaussian_mean_against_all_sequences(estimator, integrator, order):
     orders = dict(batch_size=2 if estimator is MINIBATCH else 1, order=order, anchor_order=order)
@@ -96,19 +100,25 @@ def test_gaussian_mean_against_all_sequences(estimator, integrator, order):
 
 
 @pytest.mark.parametrize("order", ["shuffled", "symmetric"])
-@pytest.mark.parametrize("integrator", [sgld(0.7), splitting("BAOAB")], ids=named)
+@pytest.mark.parametrize("integrator", [sgld(0.7), splitting("BAOAB")], ids=name_of)
 def test_gaussian_sweeps_against_all_sequences(integrator, order):
     check(FEW, MINIBATCH, integrator, exact=False, steps=7, burn_in=2, order=order)
     orders = dict(order="shuffled", anchor_order=order)
     check(FEW, practical(1, 2), integrator, exact=False, steps=7, burn_in=1, **orders)
-    check(FEW, SVRG, integrator, exact=True, order=order)
+    check(FEW, SHORT_SVRG, integrator, exact=True, order=order)
 
 
 @pytest.mark.parametrize("order", INDEPENDENT)
-@pytest.mark.parametrize("integrator", [sgld(0.7), SGHMC, splitting("OBABO")], ids=named)
+@pytest.mark.parametrize("integrator", [sgld(0.7), SGHMC, splitting("OBABO")], ids=name_of)
 @pytest.mark.parametrize(
     "estimator",
-    [MINIBATCH, SAGA, SVRG, describe("control_variate", center=[0.4, 1.0]), practical(2, 1, 3)],
+    [
+        MINIBATCH,
+        SAGA,
+        SHORT_SVRG,
+        describe("control_variate", center=[0.4, 1.0]),
+        practical(2, 1, 3),
+    ],
     ids=label,
 )
 def test_regression_against_all_sequences(estimator, integrator, order):
@@ -117,7 +127,7 @@ def test_regression_against_all_sequences(estimator, integrator, order):
 
 
 @pytest.mark.parametrize("order", ["shuffled", "symmetric"])
-@pytest.mark.parametrize("estimator", [MINIBATCH, SAGA, SVRG, practical(2, 2)], ids=label)
+@pytest.mark.parametrize("estimator", [MINIBATCH, SAGA, SHORT_SVRG, practical(2, 2)], ids=label)
 def test_spelled_out_sweeps_against_all_sequences(estimator, order):
     orders = dict(order=order, anchor_order="shuffled")
     integrator = splitting("BAOAB") if estimator is SAGA else sgld(0.7)
@@ -132,12 +142,12 @@ def test_moments_of_the_error(count, replace):
     draws = np.array(subsets(6, count, INDEPENDENT[not replace]))
     errors = 6 / count * (values - values.mean())[draws].sum(1)
     expected = [(errors**k).mean() for k in range(5)]
-    found = fourth.error_moments(values, count, replace=replace)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
+    result = fourth.error_moments(values, count, replace=replace)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-10)
     for few in (2, 3):  # fewer data than moments
         errors = few * (values[:few] - values[:few].mean())
-        found = fourth.error_moments(values[:few], 1, replace=replace)
-        np.testing.assert_allclose(found[4], (errors**4).mean(), rtol=1e-12)
+        result = fourth.error_moments(values[:few], 1, replace=replace)
+        np.testing.assert_allclose(result[4], (errors**4).mean(), rtol=1e-12)
 
 
 CURVE = [1, 7, 40, 300, 5000, 100_000, 1_000_000]
@@ -181,7 +191,7 @@ def test_average_of_squares_of_an_autoregression(a):
 
 @pytest.mark.parametrize("closure", [None, "gaussian"])
 @pytest.mark.parametrize("observable", ["position", "square"])
-@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=name_of)
 def test_curve_is_separate_calls(integrator, observable, closure):
     stops = [9, 33, 71, 400]
     settings = dict(step_size=0.05, batch_size=4, burn_in=8, observable=observable, closure=closure)
@@ -195,7 +205,7 @@ def test_curve_is_separate_calls(integrator, observable, closure):
             np.testing.assert_allclose(curve.variance[point], alone.variance, rtol=1e-9)
 
 
-@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=name_of)
 def test_stationary_start(integrator):
     """From the stationary law every step has its moments; averages of one step show them."""
     settings = dict(step_size=0.05, batch_size=4)
@@ -210,7 +220,7 @@ def test_stationary_start(integrator):
             np.testing.assert_allclose(square.bias, variance - posterior, rtol=1e-8, atol=1e-13)
 
 
-@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=named)
+@pytest.mark.parametrize("integrator", [sgld(), splitting("BAOAB", 3.0)], ids=name_of)
 @pytest.mark.parametrize("estimator", [MINIBATCH, practical(3, 3)], ids=label)
 def test_closure_is_exact_for_gaussian_errors(estimator, integrator, monkeypatch):
     """Give the errors a Gaussian's moments: both recursions then say the same, at any length."""

@@ -19,13 +19,7 @@ from support.plain_samplers import describe, regression
 
 import vrsgmcmc as vr
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.theory import (
-    forecast,
-    gaussian_mean,
-    linear_regression,
-    response,
-    stationary,
-)
+from vrsgmcmc.theory import forecast, gaussian_mean, linear_regression, response, stationary
 from vrsgmcmc.theory.exact.schemes import scheme
 from vrsgmcmc.theory.forecast.forecast import errors
 from vrsgmcmc.theory.noise import all_lags, one_step
@@ -65,8 +59,8 @@ def test_gaussian_model_is_exact(name):
                     problem, ESTIMATORS[estimator], integrator, step_size=h, **settings
                 )
                 assert there.variances[i] == pytest.approx(law.covariance[0], rel=1e-6)
-                wanted = law.covariance[0] / (0.8 * model.variances) - 1
-                assert there.inflation[i] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+                expected = law.covariance[0] / (0.8 * model.variances) - 1
+                assert there.inflation[i] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 def test_an_anchor_of_all_data_is_that_of_svrg():
@@ -104,20 +98,20 @@ def test_means_of_positions_in_the_exact_law():
     """With a new anchor at each step, where the phase has no part, nothing is approximated."""
     model = linear_model(ONE)
     h = 0.3 / model.curvature[0]
-    found, exact = [], []
+    result, exact = [], []
     for average in (1, 2, 5):
         method = vr.practical(8, 1, average)
         law = stationary(ONE, method, vr.sgld(), step_size=h, batch_size=2)
         exact.append(law.covariance[0, 0] / model.variances[0] - 1)
-        found.append(forecast(model, method, vr.sgld(), [h], batch_size=2).inflation[0, 0])
-    assert found == pytest.approx(exact, rel=1e-6)
+        result.append(forecast(model, method, vr.sgld(), [h], batch_size=2).inflation[0, 0])
+    assert result == pytest.approx(exact, rel=1e-6)
     assert np.all(np.diff(exact) > 0.01)
 
 
 @pytest.mark.parametrize("order", ORDERS[:2])
 @pytest.mark.parametrize("name", ["sgld", "BAOAB", "UBU"])
 def test_saga_on_the_gaussian_model(name, order):
-    """Nearly exact: when a row was seen last depends a little on where the chain is."""
+    """Nearly exact: the time of a row's last draw depends a little on the position."""
     problem, model = gaussian_mean(MEANS), gaussian_model(MEANS)
     integrator = integrators(SIZE + 1.0)[name]
     for a in (0.02, 0.1, 0.3):
@@ -150,10 +144,10 @@ def test_linear_regression(problem, estimator, name):
         h = step_for(integrator, a, largest)
         law = stationary(problem, method, integrator, step_size=h, batch_size=10)
         exact = np.diagonal(law.covariance) / model.variances - 1
-        found = forecast(model, method, integrator, [h], batch_size=10).inflation[0]
+        result = forecast(model, method, integrator, [h], batch_size=10).inflation[0]
         tolerance = 0.03 if name == "sgld" else 0.05
-        assert found.mean() == pytest.approx(exact.mean(), rel=tolerance, abs=1e-3)
-        np.testing.assert_allclose(found, exact, rtol=0.07, atol=0.003)
+        assert result.mean() == pytest.approx(exact.mean(), rel=tolerance, abs=1e-3)
+        np.testing.assert_allclose(result, exact, rtol=0.07, atol=0.003)
 
 
 def test_a_centre_off_the_mode():
@@ -162,18 +156,18 @@ def test_a_centre_off_the_mode():
     model = linear_model(problem)
     mean, covariance = problem.posterior()
     h = 0.1 / model.curvature.max()
-    found, exact = [], []
+    result, exact = [], []
     for away in (0.0, 2.0, -4.0):
         centre = mean + away * np.sqrt(np.diagonal(covariance))
         method = vr.control_variate(jnp.asarray(centre))
         law = stationary(problem, method, vr.sgld(), step_size=h, batch_size=10)
         there = forecast(model, method, vr.sgld(), [h], batch_size=10)
         exact.append(np.diagonal(law.covariance) / model.variances - 1)
-        found.append(there.inflation[0])
+        result.append(there.inflation[0])
         assert there.drift[0] > 0
-    np.testing.assert_allclose(found[0], exact[0], rtol=0.07)
+    np.testing.assert_allclose(result[0], exact[0], rtol=0.07)
     # what two directions of the offset have in common is left out
-    np.testing.assert_allclose(np.mean(found, -1), np.mean(exact, -1), rtol=0.15)
+    np.testing.assert_allclose(np.mean(result, -1), np.mean(exact, -1), rtol=0.15)
     assert np.mean(exact[1]) > 1.5 * np.mean(exact[0])
 
 
@@ -184,8 +178,8 @@ def test_saga_on_linear_regression():
         h = a / model.curvature.max()
         law = stationary(problem, vr.saga(), vr.sgld(), step_size=h, batch_size=10)
         exact = np.mean(np.diagonal(law.covariance) / model.variances - 1)
-        found = forecast(model, vr.saga(), vr.sgld(), [h], batch_size=10).inflation[0].mean()
-        assert found == pytest.approx(exact, rel=0.06)
+        result = forecast(model, vr.saga(), vr.sgld(), [h], batch_size=10).inflation[0].mean()
+        assert result == pytest.approx(exact, rel=0.06)
 
 
 @pytest.mark.parametrize("order", SWEEPS)
@@ -291,26 +285,29 @@ def exact_score(model, h, length, chains, extra=0.0):
     count = chains * length
     centred = (np.eye(count) - 1 / count) / count  # x^T centred x is the variance of the draws
     scores = []
-    for weights, wanted in zip(model.directions**2, model.variances, strict=True):
+    for weights, expected in zip(model.directions**2, model.variances, strict=True):
         covariance = np.kron(np.eye(chains), np.tensordot(weights, each, 1))
         product = centred @ covariance
-        bias = (np.trace(product) - wanted) ** 2 / (4 * wanted**2)
-        mean = covariance.mean() / (2 * wanted)
-        scores.append([bias, bias + mean + np.sum(product * product.T) / (2 * wanted**2)])
+        bias = (np.trace(product) - expected) ** 2 / (4 * expected**2)
+        mean = covariance.mean() / (2 * expected)
+        scores.append([bias, bias + mean + np.sum(product * product.T) / (2 * expected**2)])
     return np.mean(scores, 0)
 
 
 @pytest.mark.parametrize("chains", [1, 3])
 @pytest.mark.parametrize("model", ["gaussian", "linear"])
 def test_score_of_the_full_gradient(model, chains):
-    made = {"gaussian": gaussian_model(MEANS), "linear": linear_model(REGRESSIONS["scaled"])}[model]
+    local_model = {
+        "gaussian": gaussian_model(MEANS),
+        "linear": linear_model(REGRESSIONS["scaled"]),
+    }[model]
     for a, length in itertools.product((0.02, 0.1, 0.5), (20, 60, 240)):
-        h = a / made.curvature.max()
-        bias, score = exact_score(made, h, length, chains)
+        h = a / local_model.curvature.max()
+        bias, score = exact_score(local_model, h, length, chains)
         settings = dict(batch_size=1, num_steps=length, num_chains=chains)
-        there = forecast(made, vr.full(), vr.sgld(), [h], **settings)
+        there = forecast(local_model, vr.full(), vr.sgld(), [h], **settings)
         assert there.bias[0] == pytest.approx(bias, rel=1e-7)  # holds the error of the mean, too
-        settled = h * made.curvature.min() * length > 10
+        settled = h * local_model.curvature.min() * length > 10
         assert there.score[0] == pytest.approx(score, rel=0.02 if settled else 0.1)
 
 

@@ -6,15 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.local_models import (
-    REGRESSIONS,
-    linear_model,
-)
+from support.local_models import REGRESSIONS, linear_model
 
 import vrsgmcmc as vr
-from vrsgmcmc.theory import (
-    local,
-)
+from vrsgmcmc.theory import local
 from vrsgmcmc.theory.forecast.local import LARGEST
 
 TASK = REGRESSIONS["three"]
@@ -22,7 +17,7 @@ DATA = (jnp.asarray(TASK.features), jnp.asarray(TASK.targets))
 POSTERIOR = vr.models.linear.posterior()
 
 
-def assert_alike(one, other, rtol=1e-9):
+def assert_equal_models(one, other, rtol=1e-9):
     np.testing.assert_allclose(one.center, other.center, rtol=rtol)
     np.testing.assert_allclose(one.curvature, other.curvature, rtol=rtol)
     flip = np.sign(np.sum(one.directions * other.directions, 0))
@@ -35,24 +30,24 @@ def assert_alike(one, other, rtol=1e-9):
 
 def test_local_against_closed_forms():
     mean, covariance = TASK.posterior()
-    found = local(POSTERIOR, DATA, jnp.asarray(mean))
-    assert_alike(found, linear_model(TASK))
-    np.testing.assert_allclose(found.variances, np.diagonal(covariance), rtol=1e-9)
-    assert found.size == 150
-    assert found.evaluations == 150 * (1 + 2 * 3)
+    result = local(POSTERIOR, DATA, jnp.asarray(mean))
+    assert_equal_models(result, linear_model(TASK))
+    np.testing.assert_allclose(result.variances, np.diagonal(covariance), rtol=1e-9)
+    assert result.size == 150
+    assert result.evaluations == 150 * (1 + 2 * 3)
 
 
 def test_local_in_parts(monkeypatch):
     whole = local(POSTERIOR, DATA, jnp.zeros(3))
     module = importlib.import_module("vrsgmcmc.theory.forecast.local")
     monkeypatch.setattr(module, "HESSIAN_NUMBERS", 9 * 64)  # parts of 64, 64 and 22 rows
-    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3)), whole)
+    assert_equal_models(local(POSTERIOR, DATA, jnp.zeros(3)), whole)
 
 
 def test_local_on_a_sample():
     whole = local(POSTERIOR, DATA, jnp.zeros(3))
-    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3), rows=150), whole)
-    assert_alike(local(POSTERIOR, DATA, jnp.zeros(3), rows=10_000), whole)
+    assert_equal_models(local(POSTERIOR, DATA, jnp.zeros(3), rows=150), whole)
+    assert_equal_models(local(POSTERIOR, DATA, jnp.zeros(3), rows=10_000), whole)
     index = np.sort(np.random.default_rng(7).choice(150, 60, replace=False))
     some = local(POSTERIOR, DATA, jnp.zeros(3), rows=60, seed=7)
     alone = local(POSTERIOR, jax.tree.map(lambda leaf: leaf[index], DATA), jnp.zeros(3))
@@ -78,10 +73,10 @@ def test_local_of_a_tree_and_of_few_data():
 
     params = {"weight": jnp.zeros(2), "bias": jnp.zeros(())}
     data = (DATA[0][:, :2], DATA[1])
-    found = local(vr.Posterior(logprior, loglik), data, params)
+    result = local(vr.Posterior(logprior, loglik), data, params)
     ones = jnp.ones((150, 1))
     flat = local(POSTERIOR, (jnp.concatenate([ones, data[0]], 1), data[1]), jnp.zeros(3))
-    assert_alike(found, flat)  # leaves in the order of their names: bias, weight
+    assert_equal_models(result, flat)  # leaves in the order of their names: bias, weight
 
 
 def test_local_of_data_that_are_seen_at_random():
@@ -92,12 +87,12 @@ def test_local_of_data_that_are_seen_at_random():
         return jnp.where(jax.random.bernoulli(key), POSTERIOR.loglik(params, (x, y)), 0.0)
 
     hidden = vr.Posterior(POSTERIOR.logprior, loglik, lambda key, item: (item, key))
-    found = local(hidden, DATA, jnp.zeros(3))
+    result = local(hidden, DATA, jnp.zeros(3))
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(150))
-    kept = np.asarray(jax.vmap(jax.random.bernoulli)(keys))
-    assert 50 < kept.sum() < 100
-    data = jax.tree.map(lambda leaf: kept.reshape(-1, *[1] * (leaf.ndim - 1)) * leaf, DATA)
-    assert_alike(found, local(POSTERIOR, data, jnp.zeros(3)))  # of zeros nothing is learnt
+    mask = np.asarray(jax.vmap(jax.random.bernoulli)(keys))
+    assert 50 < mask.sum() < 100
+    data = jax.tree.map(lambda leaf: mask.reshape(-1, *[1] * (leaf.ndim - 1)) * leaf, DATA)
+    assert_equal_models(result, local(POSTERIOR, data, jnp.zeros(3)))  # of zeros nothing is learnt
 
 
 def test_local_knows_its_limit():
@@ -116,5 +111,5 @@ def test_curvature_stays_positive():
     def logprior(x):
         return -0.5 * jnp.sum(x**2)
 
-    found = local(vr.Posterior(logprior, loglik), jnp.ones(9), jnp.zeros(2))
-    np.testing.assert_allclose(np.sort(found.curvature), [1.0, 10.0])
+    result = local(vr.Posterior(logprior, loglik), jnp.ones(9), jnp.zeros(2))
+    np.testing.assert_allclose(np.sort(result.curvature), [1.0, 10.0])

@@ -2,7 +2,7 @@
 
 import itertools
 
-import hypothesis.extra.numpy as drawn_arrays
+import hypothesis.extra.numpy as array_strategies
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,18 +35,18 @@ from vrsgmcmc.theory.noise import all_lags, one_step
 @pytest.mark.parametrize(("n1", "n2"), [(4, 2), (5, 1), (2, 3), (3, 3)])
 def test_all_minibatches_and_anchors(order, anchor_order, n1, n2):
     alpha, beta = gradients(6)
-    found = figures(
+    result = figures(
         alpha, beta, batch_size=n2, anchor_size=n1, order=order, anchor_order=anchor_order
     )
     w, b = weights(order, 6, n2), weights(anchor_order, 6, n1)
     for name, block in {None: slice(None), **BLOCKS}.items():
         here, there = alpha[:, block], beta[:, block]
-        figure = found if name is None else found.blocks[name]
-        held = (b - 1) @ there  # [anchors, d]
+        figure = result if name is None else result.blocks[name]
+        anchor_part = (b - 1) @ there  # [anchors, d]
         corrections = (w - 1) @ (here - there)  # [minibatches, d]
         assert figure.minibatch == pytest.approx(mean_square((w - 1) @ here), **EXACT)
         assert figure.svrg == pytest.approx(mean_square(corrections), **EXACT)
-        expected = mean_square(held[:, None] + corrections)
+        expected = mean_square(anchor_part[:, None] + corrections)
         assert figure.practical == pytest.approx(expected, **EXACT)
 
         first = (1 - w) @ here  # the two parts of dV
@@ -63,7 +63,7 @@ def test_the_sums_of_the_paper(n1, n2):
     """Lemma 2, Proposition 1 (corrected) and Theorem 2 (corrected and as printed), term by term."""
     size = 6
     alpha, beta = gradients(size, seed=1)
-    found = figures(alpha, beta, batch_size=n2, anchor_size=n1)
+    result = figures(alpha, beta, batch_size=n2, anchor_size=n1)
 
     def sums(u, v):
         products = u @ v.T
@@ -76,21 +76,21 @@ def test_the_sums_of_the_paper(n1, n2):
     )
     k1, k2 = (size * (size - n) / (n * (size - 1)) for n in (n1, n2))
     gamma_beta = bb / size**2 - bb_apart / (size * (size - 1))
-    assert found.gamma == pytest.approx(aa / size**2 - aa_apart / (size * (size - 1)), **EXACT)
+    assert result.gamma == pytest.approx(aa / size**2 - aa_apart / (size * (size - 1)), **EXACT)
     parts = [
         (size / n2 - 1) * aa - k2 * aa_apart,
         (size / n2 + size / n1 - 2) * bb - (k2 + k1) * bb_apart,
         2 * (1 - size / n2) * ab + 2 * k2 * ab_apart,
     ]
-    named = [found.A, found.B, found.C]
+    named = [result.A, result.B, result.C]
     assert named == pytest.approx(parts, **EXACT)
-    assert found.lambda_ == pytest.approx(size**3 * (n1 - n2) / (n1 * n2) * gamma_beta, **EXACT)
+    assert result.lambda_ == pytest.approx(size**3 * (n1 - n2) / (n1 * n2) * gamma_beta, **EXACT)
     corrected = (size / n2 - size / n1) * bb - (k2 - k1) * bb_apart
-    assert found.lambda_ == pytest.approx(corrected, **EXACT)
+    assert result.lambda_ == pytest.approx(corrected, **EXACT)
     printed = (size / n1 - size / n2) * bb - (k2 - k1) * bb_apart
-    assert found.printed_lambda == pytest.approx(printed, **EXACT)
+    assert result.printed_lambda == pytest.approx(printed, **EXACT)
     as_printed = 2 * (1 - size / n2) * ab + 4 * k2 * np.triu(alpha @ beta.T, 1).sum()
-    assert abs(found.C - as_printed) > 0.1  # 4 sum_{i<j} is not 2 sum_{i != j} here
+    assert abs(result.C - as_printed) > 0.1  # 4 sum_{i<j} is not 2 sum_{i != j} here
 
 
 def test_printed_lambda_has_no_definite_sign():
@@ -104,22 +104,22 @@ def test_printed_lambda_has_no_definite_sign():
     )
 
 
-values = drawn_arrays.arrays(np.float64, (2, 6, DIMENSION), elements=st.floats(-100, 100))
+values = array_strategies.arrays(np.float64, (2, 6, DIMENSION), elements=st.floats(-100, 100))
 
 
 @given(values, st.integers(1, 6), st.integers(1, 6), st.sampled_from(SEPARATE))
 def test_identities_for_any_gradients(rows, n1, n2, order):
     alpha, beta = rows
-    found = figures(alpha, beta, batch_size=n2, anchor_size=n1, order=order, anchor_order=order)
+    result = figures(alpha, beta, batch_size=n2, anchor_size=n1, order=order, anchor_order=order)
     close = {"rel": 1e-10, "abs": 1e-8}
-    assert found.gamma >= 0
-    parts = [found.A, found.B, found.C]
-    assert sum(parts) == pytest.approx(found.practical, **close)
-    assert sum(parts[1:]) == pytest.approx(found.rest - found.lambda_, **close)
+    assert result.gamma >= 0
+    parts = [result.A, result.B, result.C]
+    assert sum(parts) == pytest.approx(result.practical, **close)
+    assert sum(parts[1:]) == pytest.approx(result.rest - result.lambda_, **close)
     if order == "without_replacement":
-        assert found.lambda_ * (n1 - n2) >= 0
-        if n1 < n2 and found.S2.beta > 0:
-            assert found.lambda_ < 0
+        assert result.lambda_ * (n1 - n2) >= 0
+        if n1 < n2 and result.S2.beta > 0:
+            assert result.lambda_ < 0
     same = figures(alpha, alpha, batch_size=n2, anchor_size=n1)
     assert same.svrg == same.rest == 0.0  # at the anchor
     assert sum([same.B, same.C]) == pytest.approx(-same.lambda_, **close)
@@ -128,12 +128,12 @@ def test_identities_for_any_gradients(rows, n1, n2, order):
 @pytest.mark.parametrize("order", [*SEPARATE, *SWEEPS])
 def test_noise_falls_with_the_anchor(order):
     alpha, beta = gradients(6)
-    found = [
+    result = [
         figures(alpha, beta, batch_size=2, anchor_size=n1, anchor_order=order) for n1 in range(1, 7)
     ]
-    assert np.all(np.diff([each.practical for each in found]) < 0)
-    assert np.all(np.diff([each.lambda_ for each in found]) > 0)
-    assert found[-1].practical == found[-1].svrg  # the anchor sees all data, whatever its order
+    assert np.all(np.diff([each.practical for each in result]) < 0)
+    assert np.all(np.diff([each.lambda_ for each in result]) > 0)
+    assert result[-1].practical == result[-1].svrg  # the anchor sees all data, whatever its order
 
 
 def sweeps(order, size, count, rows):
@@ -146,7 +146,7 @@ def sweeps(order, size, count, rows):
     return size / count * rows[blocks].sum(2) - rows.sum(0)
 
 
-def followed(first):
+def pair_sweeps(first):
     """Two sweeps, one after the other, all pairs of them: [pairs, 2 steps, d]."""
     shape = (len(first), len(first), *first.shape[1:])
     pair = np.broadcast_to(first[:, None], shape), np.broadcast_to(first[None], shape)
@@ -167,9 +167,9 @@ def sum_over_lags(two_periods):
 def test_sweeps_at_zero_frequency(order, size):
     alpha, beta = gradients(size)
     for count in range(1, size + 1):
-        found = figures(alpha, beta, batch_size=count, order=order).zero_frequency
-        for rows, figure in ((alpha, found.minibatch), (alpha - beta, found.svrg)):
-            expected = sum_over_lags(followed(sweeps(order, size, count, rows)))
+        result = figures(alpha, beta, batch_size=count, order=order).zero_frequency
+        for rows, figure in ((alpha, result.minibatch), (alpha - beta, result.svrg)):
+            expected = sum_over_lags(pair_sweeps(sweeps(order, size, count, rows)))
             assert figure == pytest.approx(expected, **EXACT)
             assert (size % count > 0) or figure == 0
 
@@ -181,26 +181,28 @@ def test_sweeps_of_six(order):
     for count in range(1, 7):
         errors = sweeps(order, 6, count, alpha)
         expected = mean_square(errors.sum(1)) / errors.shape[1]
-        found = figures(alpha, beta, batch_size=count, order=order)
-        assert found.zero_frequency.minibatch == pytest.approx(expected, **EXACT)
-        assert found.minibatch == pytest.approx(mean_square(errors), **EXACT)
+        result = figures(alpha, beta, batch_size=count, order=order)
+        assert result.zero_frequency.minibatch == pytest.approx(expected, **EXACT)
+        assert result.minibatch == pytest.approx(mean_square(errors), **EXACT)
 
 
 @pytest.mark.parametrize("anchor_order", ["without_replacement", *SWEEPS])
 @pytest.mark.parametrize(("n1", "m"), [(1, 3), (2, 2), (3, 2)])
 def test_the_anchor_is_held(anchor_order, n1, m):
-    """All the anchors of two periods, each held for m steps."""
+    """All the anchors of two periods, each used for m steps."""
     alpha, beta = gradients(4)
     period = ((weights(anchor_order, 4, n1) - 1) @ beta)[:, None]
     if anchor_order in SWEEPS:
         period = sweeps(anchor_order, 4, n1, beta)
-    held = sum_over_lags(np.repeat(followed(period), m, axis=1))
+    anchor_part = sum_over_lags(np.repeat(pair_sweeps(period), m, axis=1))
     settings = {"batch_size": 1, "anchor_size": n1, "period": m, "anchor_order": anchor_order}
-    found = figures(alpha, beta, **settings)
-    expected = held + mean_square((weights("without_replacement", 4, 1) - 1) @ (alpha - beta))
-    assert found.zero_frequency.practical == pytest.approx(expected, **EXACT)
+    result = figures(alpha, beta, **settings)
+    expected = anchor_part + mean_square(
+        (weights("without_replacement", 4, 1) - 1) @ (alpha - beta)
+    )
+    assert result.zero_frequency.practical == pytest.approx(expected, **EXACT)
     once = figures(alpha, beta, **settings | {"period": 1}).zero_frequency
-    assert found.zero_frequency.practical - once.svrg == pytest.approx(
+    assert result.zero_frequency.practical - once.svrg == pytest.approx(
         m * (once.practical - once.svrg), **EXACT
     )
 
@@ -221,9 +223,9 @@ def test_anchors_and_minibatches_together():
             for i, o, j, k, p, q in itertools.product(range(3), repeat=6)
         ]
     )
-    found = figures(alpha, beta, batch_size=1, anchor_size=2, period=2, order="with_replacement")
-    assert found.zero_frequency.practical == pytest.approx(sum_over_lags(errors), **EXACT)
-    assert found.practical == pytest.approx(mean_square(errors), **EXACT)
+    result = figures(alpha, beta, batch_size=1, anchor_size=2, period=2, order="with_replacement")
+    assert result.zero_frequency.practical == pytest.approx(sum_over_lags(errors), **EXACT)
+    assert result.practical == pytest.approx(mean_square(errors), **EXACT)
 
 
 def test_factors_of_independent_draws_are_the_same_at_all_frequencies():
@@ -279,10 +281,10 @@ def test_the_estimators_themselves(estimator):
         return jnp.concatenate([gradient["bias"][None], gradient["weight"]])
 
     every = jax.jit(jax.vmap(jax.vmap(estimate, (None, 0)), (0, None)))(anchors, batches)
-    found = figures(alpha, beta, batch_size=n2, anchor_size=n1)
+    result = figures(alpha, beta, batch_size=n2, anchor_size=n1)
     errors = np.asarray(every) - alpha.sum(0)  # the prior's gradient is 0 at the point
     assert errors.mean((0, 1)) == pytest.approx(0, abs=1e-12)
-    assert getattr(found, estimator) == pytest.approx(mean_square(errors), **EXACT)
+    assert getattr(result, estimator) == pytest.approx(mean_square(errors), **EXACT)
 
 
 def make_mean_difference():

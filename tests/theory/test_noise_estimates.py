@@ -45,7 +45,7 @@ def test_pima_in_parts_and_at_once(x64):
         here = rng.normal(size=9) * 0.5
         there = here + rng.normal(size=9) * 0.05
         with jax.enable_x64(x64):
-            found = noise(
+            result = noise(
                 vr.models.logistic.posterior(),
                 (x, y),
                 here,
@@ -57,16 +57,16 @@ def test_pima_in_parts_and_at_once(x64):
         alpha, beta = logistic_rows(x, y, here), logistic_rows(x, y, there)
         spread = [np.var(rows, axis=0, ddof=1).sum() for rows in (alpha, beta, alpha - beta)]
         close = {"rel": 1e-10 if x64 else 1e-5}
-        assert [*found.S2] == pytest.approx(spread, **close)
+        assert [*result.S2] == pytest.approx(spread, **close)
         size = len(y)
         step, anchor = size * (size - 10) / 10, size * (size - 100) / 100
-        assert found.minibatch == pytest.approx(step * spread[0], **close)
-        assert found.practical == pytest.approx(step * spread[2] + anchor * spread[1], **close)
-        assert found.svrg == pytest.approx(step * spread[2], **close)
-        assert found.zero_frequency.practical == pytest.approx(
+        assert result.minibatch == pytest.approx(step * spread[0], **close)
+        assert result.practical == pytest.approx(step * spread[2] + anchor * spread[1], **close)
+        assert result.svrg == pytest.approx(step * spread[2], **close)
+        assert result.zero_frequency.practical == pytest.approx(
             step * spread[2] + 10 * anchor * spread[1], **close
         )
-        assert found.standard_error == jax.tree.map(lambda _: 0.0, found.standard_error)
+        assert result.standard_error == jax.tree.map(lambda _: 0.0, result.standard_error)
 
 
 def test_the_spread_survives_a_large_mean_in_float32():
@@ -74,16 +74,16 @@ def test_the_spread_survives_a_large_mean_in_float32():
     alpha = 1e4 + np.random.default_rng(0).normal(size=(5000, DIMENSION)).astype(np.float32)
     alpha = alpha.astype(np.float32).astype(float)
     with jax.enable_x64(False):
-        found = figures(alpha, alpha, batch_size=1)
-    assert found.S2.alpha == pytest.approx(np.var(alpha, axis=0, ddof=1).sum(), rel=1e-3)
+        result = figures(alpha, alpha, batch_size=1)
+    assert result.S2.alpha == pytest.approx(np.var(alpha, axis=0, ddof=1).sum(), rel=1e-3)
 
 
 def test_blocks_add_up():
     alpha, beta = gradients(40)
-    found = figures(alpha, beta, batch_size=3, anchor_size=10, period=5, subsample=20, key=1)
-    assert list(found.blocks) == ["bias", "weight"]
-    parts = [jax.tree.leaves(found.blocks[name]._replace(standard_error=None)) for name in BLOCKS]
-    total = jax.tree.leaves(found._replace(standard_error=None, blocks=None))
+    result = figures(alpha, beta, batch_size=3, anchor_size=10, period=5, subsample=20, key=1)
+    assert list(result.blocks) == ["bias", "weight"]
+    parts = [jax.tree.leaves(result.blocks[name]._replace(standard_error=None)) for name in BLOCKS]
+    total = jax.tree.leaves(result._replace(standard_error=None, blocks=None))
     assert np.sum(parts, 0) == pytest.approx(np.array(total))
     assert noise(POSTERIOR, make_data(alpha, beta), POINT, batch_size=3).blocks["bias"].svrg is None
 
@@ -94,26 +94,26 @@ def test_any_pytree():
 
     rng = np.random.default_rng(0)
     data = {"y": rng.normal(size=50), "z": rng.normal(size=(50, 2, 3))}
-    found = noise(
+    result = noise(
         vr.Posterior(lambda x: 0.0 * x[0], loglik), data, (0.3, [np.ones((2, 3))]), batch_size=5
     )
     first = np.cos(0.3) * data["y"]
     second = (1 - np.tanh(data["z"]) ** 2) * data["z"]
-    assert list(found.blocks) == ["0", "1.0"]
-    assert found.blocks["0"].gamma == pytest.approx(np.var(first, ddof=1) / 50)
-    assert found.blocks["1.0"].gamma == pytest.approx(np.var(second, axis=0, ddof=1).sum() / 50)
+    assert list(result.blocks) == ["0", "1.0"]
+    assert result.blocks["0"].gamma == pytest.approx(np.var(first, ddof=1) / 50)
+    assert result.blocks["1.0"].gamma == pytest.approx(np.var(second, axis=0, ddof=1).sum() / 50)
 
 
 def test_whole_numbers_are_fine_parameters():
     data, posterior = np.array([1.0, 4.0, 2.0]), vr.models.gaussian.posterior()
-    found = [noise(posterior, data, x, batch_size=1) for x in (1, 1.0, np.ones(()))]
-    assert found[0] == found[1] == found[2]
-    assert found[0].S2.alpha == pytest.approx(np.var(data, ddof=1))
+    result = [noise(posterior, data, x, batch_size=1) for x in (1, 1.0, np.ones(()))]
+    assert result[0] == result[1] == result[2]
+    assert result[0].S2.alpha == pytest.approx(np.var(data, ddof=1))
 
 
-def values_and_errors(found):
+def values_and_errors(result):
     """Every figure, in total and of the blocks, with its standard error."""
-    every = {"total": found._replace(blocks=None), **found.blocks}
+    every = {"total": result._replace(blocks=None), **result.blocks}
     values = {name: figures._replace(standard_error=None) for name, figures in every.items()}
     return values, {name: figures.standard_error for name, figures in every.items()}
 
@@ -138,17 +138,17 @@ def test_an_estimate_is_unbiased_and_knows_its_error():
     apart = estimates - np.array(jax.tree.leaves(exact))
     z = apart.mean(0) / apart.std(0) * np.sqrt(len(apart))
     ratio = (errors**2).mean(0) / (apart**2).mean(0)
-    told = dict(zip(names, np.stack([z, ratio], 1).round(2).tolist(), strict=True))
+    report = dict(zip(names, np.stack([z, ratio], 1).round(2).tolist(), strict=True))
     most = np.array([1.3 if "printed" in name else 1.15 for name in names])  # on the large side
-    assert np.all(abs(z) < 4), told
-    assert np.all((ratio > 0.85) & (ratio < most)), told
+    assert np.all(abs(z) < 4), report
+    assert np.all((ratio > 0.85) & (ratio < most)), report
 
 
 def test_the_formulas_of_a_subsample():
-    """Seven data, four of them seen. Which four, the spread tells; their figures by hand."""
+    """Four of seven data. The spread tells which four; their figures by hand."""
     alpha, beta = gradients(7)
     settings = {"batch_size": 2, "anchor_size": 3}
-    found = figures(alpha, beta, subsample=4, key=0, **settings)
+    result = figures(alpha, beta, subsample=4, key=0, **settings)
     subsets = [list(subset) for subset in itertools.combinations(range(7), 4)]
 
     def spread(rows):
@@ -163,28 +163,30 @@ def test_the_formulas_of_a_subsample():
     every = [printed(beta[i]) for i in subsets]
     assert np.mean(every) == pytest.approx(exact.printed_lambda, **EXACT)
 
-    (seen,) = [i for i in subsets if spread(alpha[i]) == pytest.approx(found.S2.alpha, rel=1e-12)]
-    assert found.printed_lambda == pytest.approx(printed(beta[seen]), **EXACT)
+    (subset,) = [
+        i for i in subsets if spread(alpha[i]) == pytest.approx(result.S2.alpha, rel=1e-12)
+    ]
+    assert result.printed_lambda == pytest.approx(printed(beta[subset]), **EXACT)
 
     def practical(rows):
         f1, f2 = 7 * (7 - 3) / 3, 7 * (7 - 2) / 2
         return f2 * spread(alpha[rows] - beta[rows]) + f1 * spread(beta[rows])
 
-    assert found.practical == pytest.approx(practical(seen), **EXACT)
-    without_one = [practical(np.delete(seen, i)) for i in range(4)]
+    assert result.practical == pytest.approx(practical(subset), **EXACT)
+    without_one = [practical(np.delete(subset, i)) for i in range(4)]
     jackknife = 3 / 4 * np.sum((without_one - np.mean(without_one)) ** 2)
     expected = np.sqrt(jackknife * (4 - 2) / (4 - 1) * (1 - 4 / 7))
-    assert found.standard_error.practical == pytest.approx(expected, **EXACT)
+    assert result.standard_error.practical == pytest.approx(expected, **EXACT)
 
 
 def test_a_subsample_of_all_data_is_exact():
     alpha, beta = gradients(30)
     settings = {"batch_size": 3, "anchor_size": 9}
-    exact, found = (
+    exact, result = (
         figures(alpha, beta, **settings, **more) for more in ({}, {"subsample": 30, "key": 0})
     )
-    assert jax.tree.leaves(found) == pytest.approx(jax.tree.leaves(exact), rel=1e-12)
-    assert max(jax.tree.leaves(found.standard_error)) == 0
+    assert jax.tree.leaves(result) == pytest.approx(jax.tree.leaves(exact), rel=1e-12)
+    assert max(jax.tree.leaves(result.standard_error)) == 0
 
 
 def test_seeds_and_keys_are_the_same():
@@ -207,12 +209,12 @@ def test_alpha_and_beta_share_one_lock(subsample):
     alpha, beta = gradients(12)
     posterior = vr.Posterior(logprior, loglik, stretch)
     settings = {"batch_size": 2, "subsample": subsample}
-    found = noise(posterior, make_data(alpha, beta), POINT, ANCHOR, key=3, **settings)
+    result = noise(posterior, make_data(alpha, beta), POINT, ANCHOR, key=3, **settings)
     lock = jax.random.key(3)
     words = [jax.random.key_data(jax.random.fold_in(lock, i)) for i in range(12)]
     factor = np.array([float(word[0]) / 2**32 for word in words])[:, None]
     plain = figures(factor * alpha, factor * beta, batch_size=2)
-    assert [*found.S2] == pytest.approx([*plain.S2], rel=1e-12)
+    assert [*result.S2] == pytest.approx([*plain.S2], rel=1e-12)
     same = noise(posterior, make_data(alpha, alpha), POINT, ANCHOR, key=3, **settings)
     assert same.svrg == 0
 
@@ -244,7 +246,7 @@ def test_equal_shapes_compile_once():
 
 @pytest.mark.parametrize(("width", "rows"), [(2**20, 2), (2**22, 1)])
 def test_many_parameters_are_differentiated_a_few_data_at_a_time(width, rows):
-    """A part of gradients takes 24 MB at most, or one row: no array of all eight rows is made."""
+    """A part of gradients takes 24 MB at most, or one row: there is no array of all eight rows."""
 
     def loglik(x, datum):
         return jnp.sum(x) * datum  # its own values are few
@@ -252,8 +254,8 @@ def test_many_parameters_are_differentiated_a_few_data_at_a_time(width, rows):
     point = jax.ShapeDtypeStruct((width,), jnp.float64)
     data = vr.Batch(jnp.arange(8), jnp.ones(8))
     program = _rows.lower(vr.Posterior(jnp.sum, loglik), point, None, data, jax.random.key(0))
-    found = {int(count) for count in re.findall(rf"tensor<(\d+)x{width}xf64>", program.as_text())}
-    assert max(found) == rows
+    result = {int(count) for count in re.findall(rf"tensor<(\d+)x{width}xf64>", program.as_text())}
+    assert max(result) == rows
 
 
 def test_what_is_not_asked_is_none():
@@ -266,9 +268,9 @@ def test_what_is_not_asked_is_none():
     anchored = noise(POSTERIOR, data, POINT, ANCHOR, batch_size=2)
     assert anchored.svrg > 0
     assert anchored.practical is anchored.B is anchored.lambda_ is None
-    drawn = noise(POSTERIOR, data, POINT, ANCHOR, batch_size=2, anchor_size=3)
-    assert drawn.practical > 0
-    assert drawn.zero_frequency.practical is None
+    full = noise(POSTERIOR, data, POINT, ANCHOR, batch_size=2, anchor_size=3)
+    assert full.practical > 0
+    assert full.zero_frequency.practical is None
 
 
 @pytest.mark.parametrize(

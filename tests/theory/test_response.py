@@ -7,12 +7,7 @@ import pytest
 from support.local_models import WORDS, integrators, step_for
 
 import vrsgmcmc as vr
-from vrsgmcmc.theory import (
-    autocovariance,
-    linear_regression,
-    response,
-    stationary,
-)
+from vrsgmcmc.theory import autocovariance, linear_regression, response, stationary
 from vrsgmcmc.theory.exact.schemes import scheme
 
 CURVATURE = np.array([0.7, 4.0])
@@ -37,16 +32,16 @@ def test_response_on_quadratics(name, temperature):
             quadratic(CURVATURE), vr.full(), integrator, lags=6, step_size=float(h)
         )
         for lag in range(7):
-            found = np.sum(filter.noise[i] * filter.decay[i] ** lag, -1)
-            np.testing.assert_allclose(found, np.diagonal(exact[lag]), rtol=1e-6, atol=1e-9)
+            result = np.sum(filter.noise[i] * filter.decay[i] ** lag, -1)
+            np.testing.assert_allclose(result, np.diagonal(exact[lag]), rtol=1e-6, atol=1e-9)
         # the answer to an error, step by step
         parts = scheme(integrator, float(h))
         for k, curvature in enumerate(CURVATURE):
             pull = curvature * np.outer(parts.kick, np.eye(len(parts.kick))[0])
             step, state = (parts.after.matrix - pull) @ parts.before.matrix, parts.kick
             for s in range(6):
-                found = np.sum(filter.kick[i, k] * filter.decay[i, k] ** s)
-                assert complex(found) == pytest.approx(state[0], rel=1e-6, abs=1e-9)
+                result = np.sum(filter.kick[i, k] * filter.decay[i, k] ** s)
+                assert complex(result) == pytest.approx(state[0], rel=1e-6, abs=1e-9)
                 state = step @ state
 
 

@@ -15,7 +15,7 @@ MODES = [0.0, 0.4, -0.7, 0.999, 1 - 1e-5, 1 - 1e-8, 1.0, 0.9 * np.exp(0.5j), np.
 
 
 def correlations(order, size, count, period):
-    """r(k), k = 0, 1, ..., of the errors of blocks, each held for `period` steps: all permutations.
+    """r(k), k = 0, 1, ..., of the errors of blocks, each for `period` steps: all permutations.
 
     Sweeps are independent, with errors of mean 0, so steps of two sweeps have no correlation.
     """
@@ -41,9 +41,9 @@ def test_autocorrelation_of_sweeps(size, count, order, period):
     r = correlations(order, size, count, period)[1:]
     for mu in MODES:
         expected = np.sum(r * np.asarray(mu, complex) ** np.arange(len(r)))
-        found = [anchor_correlation(order, size, count, period, np.asarray(mu))]
-        found += [draw_correlation(order, size, count, np.asarray(mu))] if period == 1 else []
-        for value in found:
+        results = [anchor_correlation(order, size, count, period, np.asarray(mu))]
+        results += [draw_correlation(order, size, count, np.asarray(mu))] if period == 1 else []
+        for value in results:
             assert complex(value) == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
