@@ -78,9 +78,7 @@ class RandomMap:
     def apply_linear(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
         """E[A M A^T], without the noise Q."""
         result = self.apply_mean(moment)
-        result[..., :, self._active] = result @ np.swapaxes(
-            self._active_rows, -1, -2
-        )  # E[A] M E[A]^T
+        result[..., :, self._active] = result @ np.swapaxes(self._rows, -1, -2)  # E[A] M E[A]^T
         if len(self.right):
             squares = np.einsum("...ia,ia->...i", self.right @ moment, self.right)  # w_i^T M w_i
             result += np.tensordot(squares, self.outer, axes=1)
@@ -98,7 +96,7 @@ class RandomMap:
         """E[z' y^T] from the columns E[z y^T], for any y of the past."""
         shared = np.broadcast_shapes(self.mean.shape[:-2], columns.shape[:-2])
         result = np.broadcast_to(columns, shared + columns.shape[-2:]).copy()
-        result[..., self._active, :] = self._active_rows @ columns
+        result[..., self._active, :] = self._rows @ columns
         return result
 
     @cached_property
@@ -109,7 +107,7 @@ class RandomMap:
         return np.flatnonzero(differs)
 
     @cached_property
-    def _active_rows(self) -> Float[Array, "*permutations rows D"]:
+    def _rows(self) -> Float[Array, "*permutations rows D"]:
         return self.mean[..., self._active, :]
 
 
