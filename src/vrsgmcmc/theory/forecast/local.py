@@ -25,7 +25,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
-from vrsgmcmc.core import Batch, Posterior, seen
+from vrsgmcmc.core import Batch, Posterior, augment_batch
 
 Array = np.ndarray
 
@@ -100,6 +100,6 @@ def _rows(posterior: Posterior, unravel: Any, center: Any, batch: Batch) -> Any:
         gradient = jax.grad(lambda x: posterior.loglik(unravel(x), datum))(x)
         return gradient, gradient
 
-    data = seen(posterior, batch, jax.random.key(0))
+    data = augment_batch(posterior, batch, jax.random.key(0))
     hessian, gradient = jax.vmap(jax.jacfwd(slope, has_aux=True), (None, 0))(center, data)
     return gradient, -hessian
