@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
-from vrsgmcmc.advice.audit.findings import rows_to_look_at
+from vrsgmcmc.advice.audit.effects import subsample_size
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.run.result import Divergence
 from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
@@ -660,4 +660,4 @@ def test_plot(softmax_audit, tmp_path, kind):
 )
 def test_an_audit_looks_at_fewer_rows_where_they_are_dear(shape, parameters, rows):
     data = np.broadcast_to(0, shape), np.broadcast_to(0, shape[:1])
-    assert rows_to_look_at(data, shape[0], parameters) == rows
+    assert subsample_size(data, shape[0], parameters) == rows

@@ -13,25 +13,23 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
+from vrsgmcmc.advice.forecasts import predict
 from vrsgmcmc.advice.plan import LARGEST, parse_budget, planner, trial
 from vrsgmcmc.advice.plan.candidates import (
     FEWEST_STEPS,
+    Candidate,
     Case,
-    Choice,
-    affordable,
-    costs,
-    distinct,
-    estimators,
+    best_of_each_kind,
     integrators,
     rank,
-    total_cost,
+    samplers,
 )
 from vrsgmcmc.advice.plan.planner import cheapest
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.kernel import check_sizes
 from vrsgmcmc.theory import forecast, linear_regression
 from vrsgmcmc.theory.forecast.local import Local
 
-IID = "without_replacement"
 SIZE = 400
 rng = np.random.default_rng(0)
 X = rng.normal(size=(SIZE, 3)) * [1.0, 0.5, 0.3]
@@ -60,14 +58,18 @@ def local_model():
     )
 
 
-def make_case(num_chains=4, pace=None, **changes):
-    case = Case(POSTERIOR, DATA, jnp.asarray(MEAN), local_model(), num_chains, pace)
+def make_case(num_chains=4, **changes):
+    case = Case(POSTERIOR, DATA, jnp.asarray(MEAN), local_model(), num_chains)
     return case._replace(**changes)
 
 
-def choice(estimator, batch_size=10, num_steps=100, step_size=1e-3, integrator=None):
-    integrator = integrator or vr.sgld()
-    return Choice(estimator, integrator, batch_size, IID, IID, step_size, num_steps, 0.0, 0.0)
+def make_candidate(estimator, batch_size=10, num_steps=100, step_size=1e-3):
+    sampler = Sampler(estimator, vr.sgld(), step_size, batch_size)
+    return Candidate(sampler, num_steps, 0.0, 0.0)
+
+
+def cost(candidate):
+    return candidate.sampler.evaluations(SIZE, candidate.num_steps)
 
 
 def first(x):
@@ -78,7 +80,7 @@ def square(x, center):
     return jnp.square(x - center)
 
 
-def watched(mean):
+def moments(mean):
     return {"first": first, "square": vr.observable(square, data=jnp.asarray(mean))}
 
 
@@ -94,38 +96,40 @@ def scores(result, num_chains, mean, variances):
 # ------------------------------------------------------------------------------------ a plan
 
 
-def counted(patch, module, name, cost, parts):
-    """Let a function of a module note what it says it cost."""
+def record_cost(patch, module, name, cost, parts):
+    """Append the cost of each call of a module's function to `parts`."""
     function = getattr(module, name)
 
     def call(*arguments, **options):
-        found = function(*arguments, **options)
-        parts.append((name, cost(found)))
-        return found
+        output = function(*arguments, **options)
+        parts.append((name, cost(output)))
+        return output
 
     patch.setattr(module, name, call)
 
 
 @pytest.fixture(scope="module")
-def planned():
-    """A plan for one chain, and what its parts cost."""
+def plan_and_costs():
+    """A plan for one chain, and the costs of its parts."""
     parts = []
     with pytest.MonkeyPatch.context() as patch:
         module = import_module("vrsgmcmc.advice.plan.pilot")
-        counted(patch, module, "find_mode", lambda found: found[1], parts)
-        counted(patch, module, "local", lambda found: found.evaluations, parts)
-        counted(patch, module, "newton", lambda found: found[1] * SIZE, parts)
-        counted(patch, import_module("vrsgmcmc.advice.plan.trial"), "sample", spent, parts)
+        record_cost(patch, module, "find_mode", lambda output: output[1], parts)
+        record_cost(patch, module, "local", lambda output: output.evaluations, parts)
+        record_cost(patch, module, "newton", lambda output: output[1] * SIZE, parts)
+        record_cost(
+            patch, import_module("vrsgmcmc.advice.plan.trial"), "sample", evaluations, parts
+        )
         plan = vr.plan(POSTERIOR, DATA, START, budget=BUDGET, num_chains=1)
     return plan, parts
 
 
-def spent(result):
+def evaluations(result):
     return result.evaluations
 
 
-def test_everything_is_counted(planned):
-    plan, parts = planned
+def test_everything_is_counted(plan_and_costs):
+    plan, parts = plan_and_costs
     assert [name for name, _ in parts] == ["find_mode", "local", "newton", "sample"]
     assert plan.pilot == sum(cost for _, cost in parts)
     assert plan.budget == BUDGET
@@ -138,15 +142,15 @@ def test_everything_is_counted(planned):
     assert plan.pilot < 0.2 * BUDGET
 
 
-def test_the_mode_is_found(planned):
-    plan, _ = planned
+def test_the_mode_is_found(plan_and_costs):
+    plan, _ = plan_and_costs
     away = np.asarray(plan.init) - MEAN
     assert away @ np.linalg.solve(COVARIANCE, away) < 0.01 * 3
 
 
-def test_a_plan_runs_as_predicted(planned):
+def test_a_plan_runs_as_predicted(plan_and_costs):
     """One program: 96 chains, each a run of its own."""
-    plan, _ = planned
+    plan, _ = plan_and_costs
     result = vr.sample(
         5,
         POSTERIOR,
@@ -154,21 +158,21 @@ def test_a_plan_runs_as_predicted(planned):
         plan.init,
         **{**plan, "num_chains": 96},
         keep="averages",
-        observables=watched(MEAN),
+        observables=moments(MEAN),
         progress=False,
     )
     assert not result.diverged.any()
     assert result.evaluations / 96 + plan.pilot <= plan.budget
     assert result.evaluations / 96 + plan.pilot > 0.99 * plan.budget
-    assert result.evaluations / 96 == total_cost(plan.choice, SIZE)
+    assert result.evaluations / 96 == cost(plan.choice)
     each = scores(result, 1, MEAN, VARIANCES)
     error = each.std(ddof=1) / math.sqrt(len(each))
     assert error < 0.2 * each.mean()
     assert 1 / 1.5 < each.mean() / plan.score < 1.5
 
 
-def test_parts_of_the_score(planned):
-    plan, _ = planned
+def test_parts_of_the_score(plan_and_costs):
+    plan, _ = plan_and_costs
     assert plan.score == pytest.approx(plan.bias + plan.variance)
     assert 0 < plan.bias < plan.score
     assert plan.score == plan.choice.score
@@ -184,18 +188,19 @@ def test_parts_of_the_score(planned):
     assert plan.score == pytest.approx(float(there.score[0]), rel=0.5)  # it saw a part of the data
 
 
-def test_runners_up(planned):
-    plan, _ = planned
-    ranked = [choice.score for choice in plan.runners_up]
-    assert ranked == sorted(ranked)
-    assert len(ranked) == 5
-    assert plan.score < 1.06 * ranked[0]
-    kinds = {(c.estimator.name, c.integrator.name, c.order) for c in plan.runners_up}
+def test_runners_up(plan_and_costs):
+    plan, _ = plan_and_costs
+    scores = [candidate.score for candidate in plan.runners_up]
+    assert scores == sorted(scores)
+    assert len(scores) == 5
+    assert plan.score < 1.06 * scores[0]
+    ways = [candidate.sampler for candidate in plan.runners_up]
+    kinds = {(way.estimator.name, way.integrator.name, way.order) for way in ways}
     assert len(kinds) == 5
 
 
-def test_a_plan_is_a_mapping(planned):
-    plan, _ = planned
+def test_a_plan_is_a_mapping(plan_and_costs):
+    plan, _ = plan_and_costs
     assert dict(plan) == plan.settings
     names = "estimator integrator step_size batch_size num_steps num_chains order anchor_order"
     assert list(plan.keys()) == names.split()
@@ -203,21 +208,21 @@ def test_a_plan_is_a_mapping(planned):
         plan["key"]
 
 
-def test_words(planned):
-    lines = str(planned[0]).splitlines()
-    plan = planned[0]
-    assert lines[0].startswith(f"{plan.choice}, step size {plan.choice.step_size:.3g}")
+def test_words(plan_and_costs):
+    lines = str(plan_and_costs[0]).splitlines()
+    plan = plan_and_costs[0]
+    assert lines[0].startswith(f"{plan.choice}, step size {plan.choice.sampler.step_size:.3g}")
     assert lines[0].endswith(f"{plan.choice.num_steps:,} steps, 1 chains")
     assert lines[1].startswith(f"predicted error C = {plan.score:.3g} (like ")
     assert lines[2] == f"60,000 gradients, {plan.pilot:,} of them for this plan"
     assert [line[:13] for line in lines[3:]] == ["  then  C = 0"] * 5
-    noted = dataclasses.replace(plan, note="Beware.")
-    assert str(noted).endswith("\nBeware.")
+    with_note = dataclasses.replace(plan, note="Beware.")
+    assert str(with_note).endswith("\nBeware.")
 
 
-def test_the_same_seed_gives_the_same_plan(planned):
+def test_the_same_seed_gives_the_same_plan(plan_and_costs):
     """And a budget in passes is one in evaluations."""
-    plan, _ = planned
+    plan, _ = plan_and_costs
     again = vr.plan(POSTERIOR, DATA, lambda key: START, budget="150 passes", num_chains=1)
     assert again.settings == plan.settings
     assert str(again) == str(plan)
@@ -261,18 +266,19 @@ def test_budgets(budget, evaluations, seconds):
 )
 def test_costs(estimator, batch_size, each, anchor, period):
     """Refreshes are whole: a run pays for the first before its first step."""
-    made = choice(estimator, batch_size)
-    assert costs(made, SIZE) == (each, anchor, period)
-    case = make_case()
+    sampler = make_candidate(estimator, batch_size).sampler
+    assert estimator.cost(SIZE, batch_size) == each
+    assert estimator.refresh_size(SIZE) == anchor
+    assert estimator.refresh_period(SIZE, batch_size) == period
     for num_steps in (1, 6, 7, 8, 39, 40, 41, 400, 1003):
         refreshes = 1 if period is None else math.ceil(num_steps / period)
-        cost = total_cost(made._replace(num_steps=num_steps), SIZE)
-        assert cost == each * num_steps + anchor * refreshes
-        assert affordable(case, made, cost) == num_steps
-        assert affordable(case, made, cost + each - 1) == num_steps
+        total = sampler.evaluations(SIZE, num_steps)
+        assert total == each * num_steps + anchor * refreshes
+        assert sampler.affordable_steps(SIZE, total) == num_steps
+        assert sampler.affordable_steps(SIZE, total + each - 1) == num_steps
         # a second per step, and a tenth for each datum
-        slow = case._replace(pace=(1.0, 0.1))
-        assert affordable(slow, made, num_steps + 0.1 * cost + 0.01) == num_steps
+        seconds = num_steps + 0.1 * total + 0.01
+        assert sampler.affordable_steps(SIZE, seconds, 1.0, 0.1) == num_steps
 
 
 def test_ranking():
@@ -284,26 +290,27 @@ def test_ranking():
     assert best.score < 1.05 * lowest
     close = [c for c in ranking if c.score < 1.05 * lowest]
     assert best.num_steps == min(c.num_steps for c in close)
-    names = {(c.estimator.name, c.integrator.name) for c in ranking}
+    names = {(c.sampler.estimator.name, c.sampler.integrator.name) for c in ranking}
     every = ("full", "minibatch", "practical", "svrg", "saga", "control_variate")
     assert names == {(e, i) for e in every for i in ("sgld", "splitting")}
     for each in ranking[:12]:
-        assert total_cost(each, SIZE) <= 100 * SIZE
+        assert cost(each) <= 100 * SIZE
         assert each.num_steps >= FEWEST_STEPS
+        way = each.sampler
         there: Any = forecast(
             case.model,
-            each.estimator,
-            each.integrator,
-            [each.step_size / 1.5, each.step_size, each.step_size * 1.5],
-            batch_size=each.batch_size,
-            order=each.order,
-            anchor_order=each.anchor_order,
+            way.estimator,
+            way.integrator,
+            [way.step_size / 1.5, way.step_size, way.step_size * 1.5],
+            batch_size=way.batch_size,
+            order=way.order,
+            anchor_order=way.anchor_order,
             num_steps=each.num_steps,
             num_chains=4,
         )
         assert each.score == pytest.approx(float(there.score[1]), rel=1e-9)
         assert each.score <= 1.02 * there.score.min()  # the best of a fine grid
-    kinds = distinct(ranking)
+    kinds = best_of_each_kind(ranking)
     assert kinds[0] is best
     assert len({str(kind).split(",")[0].split("(")[0] for kind in kinds}) == 6
     assert rank(case, 200.0 * SIZE)[0].score < best.score
@@ -319,13 +326,13 @@ def test_candidates():
         (make_case(posterior=augmented), {"control_variate"}),
         (make_case(model=local_model()._replace(size=15)), {"minibatch", "svrg", "practical"}),
     ):
-        made = list(estimators(case))
-        names = {estimator.name for estimator, *_ in made}
+        ways = list(samplers(case, vr.sgld()))
+        names = {way.estimator.name for way in ways}
         assert not names & left_out
         assert "full" in names
         size = case.model.size
-        for estimator, batch_size, _, _ in made:
-            check_sizes("plan", estimator, size, batch_size)
+        for way in ways:
+            check_sizes("plan", way.estimator, size, way.batch_size)
     model = local_model()
     for integrator, steps in integrators(model):
         fastest = steps * (model.curvature.max() ** (1.0 if integrator.name == "sgld" else 0.5))
@@ -333,44 +340,44 @@ def test_candidates():
 
 
 class Errors:
-    """In place of `rank`: the error as a function of the allowance, and who asked."""
+    """In place of `rank`: the error as a function of the allowance, and all allowances so far."""
 
     def __init__(self, error):
-        self.error, self.asked = error, []
+        self.error, self.allowances = error, []
 
     def __call__(self, case, allowance):
-        self.asked.append(allowance)
-        return [choice(vr.saga())._replace(score=self.error(allowance))]
+        self.allowances.append(allowance)
+        return [make_candidate(vr.saga())._replace(score=self.error(allowance))]
 
 
 @pytest.mark.parametrize("scale", [600.0, 5e3, 1e5, 1e7])
 @pytest.mark.parametrize("power", [0.6, 1.0])
 def test_cheapest(monkeypatch, scale, power):
     """The error falls from 1/4, at first slowly: the smallest budget is found in a few looks."""
-    asked = Errors(lambda allowance: 0.25 / (1 + (allowance / scale) ** 3) ** (power / 3))
-    monkeypatch.setattr(planner, "rank", asked)
-    evaluations, ranking = cheapest(make_case(), 1000, 0.01, SIZE)
-    wanted = scale * ((25 ** (3 / power)) - 1) ** (1 / 3)
+    errors = Errors(lambda allowance: 0.25 / (1 + (allowance / scale) ** 3) ** (power / 3))
+    monkeypatch.setattr(planner, "rank", errors)
+    evaluations, ranking = cheapest(make_case(), 1000, 0.01)
+    enough = scale * ((25 ** (3 / power)) - 1) ** (1 / 3)
     allowance = (evaluations * 0.98 - 1000) / 4
-    assert ranking[0].score == asked.error(allowance) <= 0.01
-    assert wanted <= allowance <= 1.27 * wanted
-    assert len(asked.asked) < 16
+    assert ranking[0].score == errors.error(allowance) <= 0.01
+    assert enough <= allowance <= 1.27 * enough
+    assert len(errors.allowances) < 16
     # within a budget: that, or all of it
     most = 0.9 * evaluations / 1.27
-    assert cheapest(make_case(), 1000, 0.01, SIZE, most=most)[0] == most
-    again, _ = cheapest(make_case(), 1000, 0.01, SIZE, most=3 * evaluations)
+    assert cheapest(make_case(), 1000, 0.01, most=most)[0] == most
+    again, _ = cheapest(make_case(), 1000, 0.01, most=3 * evaluations)
     assert again < 1.3 * evaluations
 
 
 def test_cheapest_has_limits(monkeypatch):
     monkeypatch.setattr(planner, "rank", Errors(lambda allowance: 0.004))
-    evaluations, _ = cheapest(make_case(), 1000, 0.01, SIZE)  # at once: the least that is looked at
+    evaluations, _ = cheapest(make_case(), 1000, 0.01)  # at once: the least that is looked at
     assert evaluations == pytest.approx((1000 + 4 * 2 * SIZE) / 0.98)
-    asked = Errors(lambda allowance: 0.02)
-    monkeypatch.setattr(planner, "rank", asked)
+    errors = Errors(lambda allowance: 0.02)
+    monkeypatch.setattr(planner, "rank", errors)
     with pytest.raises(ValueError, match=r"not reached within ten million passes.* C = 0\.02"):
-        cheapest(make_case(), 1000, 0.01, SIZE)
-    assert max(asked.asked) == 1e7 * SIZE
+        cheapest(make_case(), 1000, 0.01)
+    assert max(errors.allowances) == 1e7 * SIZE
 
 
 class Trials:
@@ -395,28 +402,29 @@ class Trials:
 def test_trials_halve_the_step_size(monkeypatch, spreads, halvings):
     trials = Trials(*spreads)
     monkeypatch.setattr(trial, "sample", trials)
-    begun = choice(vr.svrg(), num_steps=5000, step_size=0.2 / local_model().curvature.max())
-    found, evaluations, note = trial.tried(make_case(), begun, 1e6, 0)
+    begin = make_candidate(vr.svrg(), num_steps=5000, step_size=0.2 / local_model().curvature.max())
+    end, evaluations, note = trial.run_trial(make_case(), begin, 1e6, 0)
     assert evaluations == 1000 * (halvings + 1)
-    assert found.step_size == pytest.approx(begun.step_size / 2**halvings)
-    assert (found.num_steps, found.estimator) == (5000, begun.estimator)
+    assert end.sampler.step_size == pytest.approx(begin.sampler.step_size / 2**halvings)
+    assert (end.num_steps, end.sampler.estimator) == (5000, begin.sampler.estimator)
     steps = [call["step_size"] for call in trials.calls]
-    np.testing.assert_allclose(steps, begun.step_size / 2.0 ** np.arange(halvings + 1))
+    np.testing.assert_allclose(steps, begin.sampler.step_size / 2.0 ** np.arange(halvings + 1))
     assert all(call["num_chains"] == 1 for call in trials.calls)
-    assert all(call["num_steps"] == affordable(make_case(), begun, 2e4) for call in trials.calls)
-    told = f"The step size was divided by {2**halvings}: a trial went further out than the model"
-    assert note.startswith(told) if halvings else note == ""
+    count = begin.sampler.affordable_steps(SIZE, 2e4)
+    assert all(call["num_steps"] == count for call in trials.calls)
+    text = f"The step size was divided by {2**halvings}: a trial went further out than the model"
+    assert note.startswith(text) if halvings else note == ""
 
 
 def test_trials_that_never_fit(monkeypatch):
     trials = Trials(1e9)
     monkeypatch.setattr(trial, "sample", trials)
-    begun = choice(vr.minibatch(), num_steps=30, step_size=1e-4)
-    found, evaluations, note = trial.tried(make_case(), begun, 1e4, 0)
+    begin = make_candidate(vr.minibatch(), num_steps=30, step_size=1e-4)
+    end, evaluations, note = trial.run_trial(make_case(), begin, 1e4, 0)
     assert len(trials.calls) == 6
     assert [call["num_steps"] for call in trials.calls] == [FEWEST_STEPS] * 6
     assert evaluations == 6000
-    assert found.step_size == pytest.approx(1e-4 / 32)
+    assert end.sampler.step_size == pytest.approx(1e-4 / 32)
     assert "divided by 32" in note
     assert "the model does not fit" in note
 
@@ -424,9 +432,9 @@ def test_trials_that_never_fit(monkeypatch):
 def test_a_step_without_a_law_is_not_believed(monkeypatch):
     """Predicted to have no stationary law: that it stayed finite for a while proves nothing."""
     monkeypatch.setattr(trial, "sample", Trials(1.0))
-    begun = choice(vr.full(), SIZE, step_size=3.0 / local_model().curvature.max())
-    found, _, note = trial.tried(make_case(), begun, 1e6, 0)
-    assert found.step_size == pytest.approx(begun.step_size / 2)
+    begin = make_candidate(vr.full(), SIZE, step_size=3.0 / local_model().curvature.max())
+    end, _, note = trial.run_trial(make_case(), begin, 1e6, 0)
+    assert end.sampler.step_size == pytest.approx(begin.sampler.step_size / 2)
     assert "divided by 2" in note
 
 
@@ -477,19 +485,19 @@ def test_too_many_parameters():
 def test_too_small_a_budget(monkeypatch):
     """The pilot, or the trial, leaves too little: at that moment it is said."""
 
-    def told(spent):
-        return lambda *arguments: (jnp.asarray(MEAN), local_model(), spent)
+    def pilot_of(cost):
+        return lambda *arguments: (jnp.asarray(MEAN), local_model(), cost)
 
-    def tried(case, choice, evaluations, seed):
-        return choice, 2900, ""
+    def run_trial(case, candidate, evaluations, seed):
+        return candidate, 2900, ""
 
-    monkeypatch.setattr(planner, "tried", tried)
-    monkeypatch.setattr(planner, "pilot", told(1700))
+    monkeypatch.setattr(planner, "run_trial", run_trial)
+    monkeypatch.setattr(planner, "pilot", pilot_of(1700))
     with pytest.raises(
         ValueError, match=r"the plan alone took 1,700 of 2,000 evaluations\. Give a l"
     ):
         vr.plan(POSTERIOR, DATA, START, budget=2000)
-    monkeypatch.setattr(planner, "pilot", told(1000))
+    monkeypatch.setattr(planner, "pilot", pilot_of(1000))
     with pytest.raises(
         ValueError, match="planning took 3,900 evaluations and leaves fewer than 20"
     ):
@@ -497,9 +505,11 @@ def test_too_small_a_budget(monkeypatch):
     # a trial that took more than its share shortens the run, and the prediction knows
     short = vr.plan(POSTERIOR, DATA, START, budget=8000, num_chains=1)
     assert short.pilot == 3900
-    assert total_cost(short.choice, SIZE) <= 8000 - 3900
-    assert total_cost(short.choice, SIZE) > 8000 - 3900 - 2 * SIZE
-    again = trial.expected(make_case(1), short.choice)
+    assert cost(short.choice) <= 8000 - 3900
+    assert cost(short.choice) > 8000 - 3900 - 2 * SIZE
+    again: Any = predict(
+        local_model(), short.choice.sampler, num_steps=short.choice.num_steps, num_chains=1
+    )
     assert short.score == pytest.approx(float(again.score[0]))
 
 
@@ -518,7 +528,7 @@ def check(posterior, data, plan, mean, variances, groups=64, factor=1.5):
         plan.init,
         **{**plan, "num_chains": groups * plan.num_chains},
         keep="averages",
-        observables=watched(mean),
+        observables=moments(mean),
         progress=False,
     )
     each = scores(result, plan.num_chains, mean, variances)

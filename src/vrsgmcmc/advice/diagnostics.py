@@ -1,4 +1,4 @@
-"""How far draws are from the posterior, and how loud a gradient's noise is.
+"""How far draws are from the posterior, and how large the noise of a gradient is.
 
 Kernel Stein discrepancy. For a target p with score s = grad log p and a base kernel k, the Stein
 kernel has mean zero under p in either argument, and p's normalising constant is not needed:
@@ -9,7 +9,7 @@ kernel has mean zero under p in either argument, and p's normalising constant is
 
 Here k(x, y) = phi(r), r = |x - y|^2, with phi one of
 
-    imq   (c^2 + r)^beta      -1 < beta < 0: sees draws escape to infinity (Gorham and Mackey 2017)
+    imq   (c^2 + r)^beta      -1 < beta < 0: detects draws that escape (Gorham and Mackey 2017)
     rbf   exp(-r / (2 c^2))
 
 Noise ratio. An SGLD step x' = x + h g + sqrt(2 h T) xi in d dimensions adds h^2 E|dV|^2 of the
@@ -29,15 +29,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import ArrayLike, Float, PyTree
 from scipy.spatial.distance import pdist
 
-from vrsgmcmc.core import (
-    Batch,
-    Data,
-    Params,
-    Posterior,
-    likelihood_gradient,
-    named_leaves,
-    prior_gradient,
-)
+from vrsgmcmc.advice.gradients import full_gradient
+from vrsgmcmc.core import Data, Params, Posterior, named_leaves
 from vrsgmcmc.theory import Noise, ZeroFrequency, noise
 
 Array = np.ndarray
@@ -46,20 +39,20 @@ MEDIAN_OF = 1000  # draws whose distances the median bandwidth is taken from
 
 
 class Discrepancy(NamedTuple):
-    """A KSD, and what it cost."""
+    """A KSD, and its cost."""
 
     value: float  # the root of `squared`; 0 where an unbiased `squared` is negative
     squared: float
-    evaluations: int  # per-datum gradients that were computed for it
+    evaluations: int  # per-datum gradients
 
 
 class NoiseRatio(NamedTuple):
-    """Gradient noise in units of the injected noise; None where an argument was not given."""
+    """Gradient noise in units of the injected noise; None where an argument is missing."""
 
     minibatch: float
     practical: float | None  # needs anchor and anchor_size
     svrg: float | None  # needs anchor
-    zero_frequency: ZeroFrequency  # what adds up over small steps; practical needs period, too
+    zero_frequency: ZeroFrequency  # the sum over many small steps; practical needs period, too
     blocks: dict[str, NoiseRatio] | None = None  # the same for each leaf of params
 
 
@@ -106,10 +99,10 @@ def ksd(
     unbiased: bool = False,
     precondition: bool | Float[ArrayLike, "d d"] = False,
 ) -> Discrepancy:
-    """Kernel Stein discrepancy between draws and the law whose scores (grad log p) are given.
+    """Kernel Stein discrepancy between draws and the law with these scores (grad log p).
 
     - `bandwidth`: the kernel's c, or "median", the median distance between draws. `beta`: see above.
-    - `weights`: of the draws, made to sum to 1; None: equal.
+    - `weights`: of the draws, normalised to sum 1; None: equal.
     - `unbiased`: the U-statistic. Independent draws from p itself have a V-statistic of E k0(x, x) / n
       in the mean, and a U-statistic of 0, which may be negative.
     - `precondition`: a covariance C = L L', or True for that of the draws. Distances are then those
@@ -153,8 +146,8 @@ def kernel_stein_discrepancy(
     """`ksd` between draws of `vr.sample`, leaves [chain, draw, ...], and the exact posterior.
 
     The scores are gradients over all data: N evaluations for each draw, counted in `.evaluations`.
-    A posterior is narrow, of the order 1/sqrt(N), and a kernel of width 1 would see a point there:
-    hence `precondition`. It and the other `options` are those of `ksd`.
+    A posterior is narrow, of the order 1/sqrt(N), and a kernel of width 1 cannot resolve it: hence
+    `precondition`. It and the other `options` are those of `ksd`.
     """
     if posterior.augment is not None:
         raise ValueError(
@@ -172,18 +165,16 @@ def kernel_stein_discrepancy(
         posterior.check(data)
     draws = jax.tree.map(lambda leaf: jnp.reshape(leaf, (-1, *np.shape(leaf)[2:])), draws)
     x, s = _scores(posterior, jax.tree.map(jnp.asarray, data), draws)
-    found = ksd(x, s, precondition=precondition, **options)
-    return found._replace(evaluations=rows[0][0] * len(x))
+    discrepancy = ksd(x, s, precondition=precondition, **options)
+    return discrepancy._replace(evaluations=rows[0][0] * len(x))
 
 
 @partial(jax.jit, static_argnames="posterior")
 def _scores(posterior: Posterior, data: Data, draws: Params) -> tuple[jax.Array, jax.Array]:
     """Draws and grad log p(x | D) there as matrices [n, d], one draw after another."""
-    batch = Batch(jnp.arange(len(jax.tree.leaves(data)[0])), data)
 
     def score(params: Params) -> tuple[jax.Array, jax.Array]:
-        likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
-        gradient = jax.tree.map(jnp.add, prior_gradient(posterior, params), likelihood)
+        gradient = full_gradient(posterior, data, params)
         return ravel_pytree(params)[0], ravel_pytree(gradient)[0]
 
     return jax.lax.map(score, draws)
@@ -213,10 +204,10 @@ def gradient_noise_ratio(
         scale = step_size / (2 * temperature * dimension)
         return NoiseRatio(*jax.tree.map(lambda figure: scale * figure, each))
 
-    found = noise(posterior, data, params, anchor, **options)
+    total = noise(posterior, data, params, anchor, **options)
     sizes = {name: np.size(leaf) for name, leaf in named_leaves(params)}
-    blocks = {name: ratio(figures, sizes[name]) for name, figures in (found.blocks or {}).items()}
-    return ratio(found, sum(sizes.values()))._replace(blocks=blocks)
+    blocks = {name: ratio(figures, sizes[name]) for name, figures in (total.blocks or {}).items()}
+    return ratio(total, sum(sizes.values()))._replace(blocks=blocks)
 
 
 def _weights(weights: Any, count: int, least: int) -> Float[Array, " n"]:
@@ -237,7 +228,7 @@ def _root(covariance: Any, x: Float[Array, "n d"]) -> Float[Array, "d d"]:
         L = np.linalg.cholesky(C)
     except np.linalg.LinAlgError:
         L = np.zeros_like(C)
-    if not np.all(L.diagonal() ** 2 > 1e-12 * abs(C.diagonal())):  # what rounding leaves of a 0
+    if not np.all(L.diagonal() ** 2 > 1e-12 * abs(C.diagonal())):  # 0 up to rounding
         raise ValueError(
             "ksd: the covariance to precondition with is singular: parameters that never moved, or "
             f"fewer draws than parameters ({d}). Give a covariance, or precondition=False."

@@ -1,16 +1,16 @@
 """Is variance reduction helping this run?
 
-A step injects noise of a known strength, 2 h T per parameter for SGLD, and the error of the gradient
-estimate adds h^2 V to it. `audit` measures V where the chain is and says what it does to the answer:
+A step injects noise of variance 2 h T per parameter (SGLD), and the error of the gradient estimate adds
+h^2 V to it. `audit` measures V at the position of the chain and computes
 
-    noise ratio     gradient noise against injected noise: h V/(2T), with a friction f h V/(2 f T)
-    at rest         the same at zero frequency, which is what a chain of small steps feels: an
-                    anchor's error is the same for m steps and counts m times; a sweep's errors cancel
-    inflation       how much too wide the posterior variances become, the full gradient's own share
-                    (the step size) included
+    noise ratio     gradient noise over injected noise: h V/(2T), with a friction f h V/(2 f T)
+    at rest         the same at zero frequency, which determines the effect of small steps: an anchor's
+                    error stays for m steps and counts m times; the errors of a sweep cancel
+    inflation       how much too wide the posterior variances become, including the share of the step
+                    size, which the full gradient has, too
 
-beside the same for plain minibatches at the same cost per step. Up to `theory.local.LARGEST`
-parameters, inflation comes from the local Gaussian model (`theory/predict.py`); for larger models, and
+and the same for plain minibatches at the same cost per step. Up to `theory.LARGEST` parameters,
+inflation comes from the local Gaussian model (`theory/forecast/forecast.py`). For larger models, and
 for sgnht, it is the ratio at rest, its limit for small steps.
 """
 
@@ -23,10 +23,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.advice.audit.findings import KNOWN, MOST_ROWS, measured, predicted
-from vrsgmcmc.advice.audit.verdict import Option, changes, judge
+from vrsgmcmc.advice.audit.effects import LINEAR, MOST_ROWS, Effect, measure_effect, predict_effect
+from vrsgmcmc.advice.audit.verdict import Option, alternatives, judge
 from vrsgmcmc.core import (
     ORDERS,
+    Estimator,
+    Integrator,
     Params,
     Posterior,
     Sampler,
@@ -48,7 +50,7 @@ class Block(NamedTuple):
 
     name: str
     parameters: int
-    ratio: float  # gradient noise against injected noise, at one step
+    ratio: float  # gradient noise over injected noise, at one step
     at_rest: float  # the same at zero frequency
     plain: float  # at zero frequency, for plain minibatches at the same cost
     inflation: float
@@ -64,23 +66,19 @@ class Audit:
     inflation: float  # mean over parameters; 0.1: variances are 10 % too wide
     plain_inflation: float  # plain minibatches at the same cost per step
     full_inflation: float  # the full gradient at the same step size
-    drift: float  # spread of alpha_i - beta_i against that of alpha_i: 0 at the anchor
+    drift: float  # variance of alpha_i - beta_i over that of alpha_i: 0 at the anchor
     cost: float  # per-datum gradients per step, refreshes included
     plain_batch_size: int
     blocks: tuple[Block, ...]
     options: tuple[Option, ...]
     variances: Any  # predicted, like the parameters; None for large models
-    evaluations: int  # what the audit itself cost
+    evaluations: int  # cost of the audit itself
 
     def __str__(self) -> str:
         rows = [("block", "parameters", "ratio", "at rest", "plain", "inflation")]
         rows += [
-            (
-                b.name,
-                str(b.parameters),
-                *(f"{v:.3g}" for v in (b.ratio, b.at_rest, b.plain, b.inflation)),
-            )
-            for b in self.blocks
+            (block.name, str(block.parameters), *(f"{number:.3g}" for number in block[2:]))
+            for block in self.blocks
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = [
@@ -101,8 +99,8 @@ def audit(
     data: Any = None,
     state: State | None = None,
     *,
-    estimator: Any = None,
-    integrator: Any = None,
+    estimator: Estimator | None = None,
+    integrator: Integrator | None = None,
     step_size: float | None = None,
     batch_size: int = 10,
     order: str = "without_replacement",
@@ -110,15 +108,15 @@ def audit(
 ) -> Audit:
     """Audit a result, or a state of a chain: `audit(posterior, data, state, estimator=..., ...)`.
 
-    A state is `result.state`, or one that you made with `vr.kernel`. The centre of the local model is
-    the mean of the draws where there are any, else the mean position of the chains.
+    A state is `result.state`, or one from `vr.kernel`. The centre of the local model is the mean of
+    the draws, or without draws the mean position of the chains.
     """
     if isinstance(source, Result):
         if data is not None or state is not None:
             raise TypeError(
                 "audit(result) takes nothing else: a result knows its data and settings."
             )
-        context, state, points = of_result(source)
+        context, state, points = finite_chains(source)
     else:
         if state is None or estimator is None or integrator is None or step_size is None:
             raise TypeError(
@@ -142,11 +140,11 @@ def audit(
     center = jax.tree.map(lambda leaf: jnp.mean(jnp.asarray(leaf), 0).astype(leaf.dtype), points)
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(center)):
         raise ValueError("audit: the position is not finite; audit a run that stayed finite.")
-    return _audit(context, state, center)
+    return audit_at(context, state, center)
 
 
-def of_result(result: Result) -> tuple[Context, State, Params]:
-    """The chains that stayed finite: settings, states, and points whose mean is the centre."""
+def finite_chains(result: Result) -> tuple[Context, State, Params]:
+    """Settings, states of the chains that stayed finite, and points whose mean is the centre."""
     if result.diverged.all():
         raise ValueError(f"every chain became non-finite. {result.divergences[0]}")
     alive = np.flatnonzero(~result.diverged)
@@ -157,39 +155,45 @@ def of_result(result: Result) -> tuple[Context, State, Params]:
     return result.context, state, points
 
 
-def _audit(context: Context, state: State, center: Params) -> Audit:
-    size = jax.tree.leaves(context.data)[0].shape[0]
-    cost = context.sampler.cost_per_step(size)
+def audit_at(context: Context, state: State, center: Params) -> Audit:
+    """The audit at a state, with the local model at `center`."""
+    posterior, data, sampler = context
+    name, size = sampler.estimator.name, jax.tree.leaves(data)[0].shape[0]
+    cost = sampler.cost_per_step(size)
     plain_size = int(np.clip(round(cost), 1, size))
-    plain = replace(context.sampler, estimator=minibatch(), batch_size=plain_size)
-    others = context._replace(sampler=plain)
+    plain_sampler = replace(sampler, estimator=minibatch(), batch_size=plain_size)
+    samplers, model = [("plain minibatches", plain_sampler)], None
     dimension = sum(leaf.size for leaf in jax.tree.leaves(center))
-    model = None
-    if dimension <= LARGEST and context.sampler.integrator.name in KNOWN:
-        model = local(context.posterior, context.data, center, rows=MOST_ROWS)
-        own, other = predicted(model, context.sampler, center), predicted(model, plain, center)
-    else:
-        own, other = measured(context, state, center), measured(others, state, center)
-    options = [Option("plain minibatches", other.noise, other.inflation, plain_size)]
-    if model is not None:
-        for change, sampler in changes(context.sampler, size):
-            there = predicted(model, sampler, center)
-            options.append(
-                Option(change, there.noise, there.inflation, sampler.cost_per_step(size))
-            )
+    if dimension <= LARGEST and sampler.integrator.name in LINEAR:
+        model = local(posterior, data, center, rows=MOST_ROWS)
+        samplers += alternatives(sampler, size)
+
+    def effect(sampler: Sampler) -> Effect:
+        if model is None:
+            return measure_effect(posterior, data, sampler, state)
+        return predict_effect(model, sampler, center)
+
+    own, *others = [effect(sampler), *(effect(other) for _, other in samplers)]
+    plain = others[0]
+    options = [
+        Option(change, there.noise, there.inflation, other.cost_per_step(size))
+        for (change, other), there in zip(samplers, others, strict=True)
+    ]
     blocks = tuple(
-        Block(name, leaf.size, *own.blocks[name][:2], other.blocks[name][1], own.blocks[name][2])
-        for name, leaf in named_leaves(center)
+        Block(
+            block, leaf.size, *own.blocks[block][:2], plain.blocks[block][1], own.blocks[block][2]
+        )
+        for block, leaf in named_leaves(center)
     )
-    helps, verdict = judge(context.sampler.estimator.name, own, other, cost, plain_size, options)
-    if context.sampler.integrator.name == "sgnht":
+    helps, verdict = judge(name, own, cost, plain_size, options)
+    if sampler.integrator.name == "sgnht":
         verdict += " That is at most: the thermostat takes up noise as it adapts."
     return Audit(
-        estimator=context.sampler.estimator.name,
+        estimator=name,
         helps=helps,
         verdict=verdict,
         inflation=own.inflation,
-        plain_inflation=other.inflation,
+        plain_inflation=plain.inflation,
         full_inflation=own.full,
         drift=own.drift,
         cost=cost,
@@ -197,5 +201,5 @@ def _audit(context: Context, state: State, center: Params) -> Audit:
         blocks=blocks,
         options=tuple(options),
         variances=own.variances,
-        evaluations=own.evaluations + other.evaluations if model is None else model.evaluations,
+        evaluations=own.evaluations + plain.evaluations if model is None else model.evaluations,
     )

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from vrsgmcmc.advice.audit.findings import Finding
+from vrsgmcmc.advice.audit.effects import Effect
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import practical, saga, svrg
 
-CLEAR = 0.9  # less noise than this times the other's is a gain
-QUIET = 0.005  # inflation that nobody would see
+CLEAR = 0.9  # a gain is less noise than this times that of plain minibatches
+QUIET = 0.005  # inflation that is negligible
 SWEEPS = ("shuffled", "symmetric")
 
 
 class Option(NamedTuple):
-    """Another way to run, at its own cost per step."""
+    """An alternative sampler, at its own cost per step."""
 
     change: str
     noise: float  # inflation due to gradient noise
@@ -25,8 +25,8 @@ class Option(NamedTuple):
     cost: float  # per-datum gradients per step
 
 
-def changes(sampler: Sampler, size: int) -> Iterator[tuple[str, Sampler]]:
-    """Ways to run that differ in one thing."""
+def alternatives(sampler: Sampler, size: int) -> Iterator[tuple[str, Sampler]]:
+    """Samplers that differ in one setting, each with the name of the change."""
     estimator: Any = sampler.estimator
     yield "half the step size", replace(sampler, step_size=sampler.step_size / 2)
     if estimator.name == "practical":
@@ -47,25 +47,28 @@ def changes(sampler: Sampler, size: int) -> Iterator[tuple[str, Sampler]]:
 
 
 def judge(
-    name: str, own: Finding, other: Finding, cost: float, plain: int, options: list[Option]
+    name: str, own: Effect, cost: float, plain_size: int, options: list[Option]
 ) -> tuple[bool, str]:
-    """One sentence: does it help, by how much, and what to change.
+    """Whether it helps, and the verdict: by how much, and what to change.
 
-    Two ways are compared by noise x cost: for small steps noise is proportional to the step size, and
-    the work for a given accuracy to cost / step size.
+    The first option is plain minibatches of `plain_size`, which cost the same.
+
+    Samplers are compared by noise x cost: for small steps noise is proportional to the step size, and
+    the work for a fixed accuracy to cost / step size.
     """
+    plain, minibatches = options[0], f"plain minibatches of {plain_size} at the same cost"
     best = min(options, key=lambda option: option.noise * option.cost)
-    worth = best.noise * best.cost < 0.67 * own.noise * cost and own.noise > QUIET
+    worthwhile = best.noise * best.cost < 0.67 * own.noise * cost and own.noise > QUIET
     change = f"change to {best.change} ({best.inflation:.1%} at {best.cost:.3g} gradients a step)"
     advice = "keep it"
-    if worth:
+    if worthwhile:
         advice = change
     elif own.inflation > 0.2:
         advice = f"take a smaller step size: {own.inflation:.0%} is a lot"
     if not math.isfinite(own.inflation):
         return False, (
             f"no gain: with {name} variances grow without limit at this step size; "
-            f"{change if worth else 'take a smaller one'}."
+            f"{change if worthwhile else 'take a smaller one'}."
         )
     if name == "full":
         return False, (
@@ -77,15 +80,14 @@ def judge(
             f"no gain: plain minibatches reduce nothing, and make posterior variances "
             f"{own.inflation:.1%} too wide; {advice}."
         )
-    helps = own.noise < CLEAR * other.noise
-    if max(own.noise, other.noise) < QUIET:
+    helps = own.noise < CLEAR * plain.noise
+    if max(own.noise, plain.noise) < QUIET:
         return False, (
             f"no gain: at this step size gradient noise is not seen ({own.noise:.2%} with {name}, "
-            f"{other.noise:.2%} with plain minibatches of {plain} at the same cost); take a larger "
-            "step size or plain minibatches."
+            f"{plain.noise:.2%} with {minibatches}); take a larger step size or plain minibatches."
         )
-    theirs = f"{other.inflation:.1%}" if math.isfinite(other.inflation) else "without limit"
+    width = f"{plain.inflation:.1%}" if math.isfinite(plain.inflation) else "without limit"
     return helps, (
         f"{'gain' if helps else 'no gain'}: {name} makes posterior variances {own.inflation:.1%} too "
-        f"wide, plain minibatches of {plain} at the same cost {theirs}; {advice}."
+        f"wide, {minibatches} {width}; {advice}."
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vrsgmcmc.core import Data, Params, Posterior, nbytes
+from vrsgmcmc.advice.forecasts import predict
+from vrsgmcmc.core import Data, Integrator, Params, Posterior, Sampler, nbytes
 from vrsgmcmc.core.estimators import control_variate, full, minibatch, practical, saga, svrg
 from vrsgmcmc.core.integrators import sgld, splitting
 from vrsgmcmc.run import free_memory
-from vrsgmcmc.theory import Local, forecast, response
+from vrsgmcmc.theory import Local, response
 
 FEWEST_STEPS = 20
 BATCH_SIZES = (5, 10, 20, 50, 100)
@@ -20,155 +22,126 @@ SGLD_STEPS = np.geomspace(1e-4, 1.0, 25)  # times 1 / the largest curvature
 KINETIC_STEPS = np.geomspace(0.01, 1.0, 15)  # times its inverse square root
 
 
-class Choice(NamedTuple):
-    """A way to run, at its best step size."""
+class Candidate(NamedTuple):
+    """A sampler at its best step size, and the predicted error of its run."""
 
-    estimator: Any
-    integrator: Any
-    batch_size: int
-    order: str
-    anchor_order: str
-    step_size: float
+    sampler: Sampler
     num_steps: int
     score: float  # predicted C
     bias: float  # its part due to bias
 
+    def settings(self, num_chains: int) -> dict[str, Any]:
+        """The arguments of `vr.sample`."""
+        sampler = self.sampler
+        return {
+            "estimator": sampler.estimator,
+            "integrator": sampler.integrator,
+            "step_size": sampler.step_size,
+            "batch_size": sampler.batch_size,
+            "num_steps": self.num_steps,
+            "num_chains": num_chains,
+            "order": sampler.order,
+            "anchor_order": sampler.anchor_order,
+        }
+
     def __str__(self) -> str:
-        orders = {"order": self.order, "anchor_order": self.anchor_order}
-        if self.estimator.name != "practical":
-            del orders["anchor_order"]
-        shown = ", ".join(f"{k}={v}" for k, v in orders.items() if v != "without_replacement")
-        name = _shown(self.estimator)
-        kinetic = (
-            f"{self.integrator.word}, friction {self.integrator.friction:.3g}"
-            if (self.integrator.name == "splitting")
-            else self.integrator.name
-        )
-        return f"{name}, {kinetic}, n = {self.batch_size}{', ' if shown else ''}{shown}"
+        sampler, estimator = self.sampler, self.sampler.estimator
+        integrator: Any = sampler.integrator
+        sizes = {name: getattr(estimator, name, None) for name in ("anchor_size", "period")}
+        options = ", ".join(f"{name}={size}" for name, size in sizes.items() if size is not None)
+        parts = [f"{estimator.name}({options})", integrator.name, f"n = {sampler.batch_size}"]
+        if integrator.name == "splitting":
+            parts[1] = f"{integrator.word}, friction {integrator.friction:.3g}"
+        if sampler.order != "without_replacement":
+            parts.append(f"order={sampler.order}")
+        if estimator.name == "practical" and sampler.anchor_order != "without_replacement":
+            parts.append(f"anchor_order={sampler.anchor_order}")
+        return ", ".join(parts)
+
+
+class Pace(NamedTuple):
+    """What a step costs, in seconds or, as by default, in evaluations."""
+
+    per_step: float = 0.0
+    per_datum: float = 1.0
 
 
 class Case(NamedTuple):
-    """What candidates are judged by."""
+    """A posterior with its local model, the number of chains, and the cost of their steps."""
 
     posterior: Posterior
     data: Data
     mode: Params
     model: Local
     num_chains: int
-    pace: tuple[float, float] | None  # seconds per step, and per datum in it
+    pace: Pace = Pace()
 
 
-def rank(case: Case, allowance: float) -> list[Choice]:
+def rank(case: Case, allowance: float) -> list[Candidate]:
     """All candidates that fit the allowance of one chain, evaluations or seconds, best first.
 
     Of those within 5 % of the best, the one with the fewest steps comes first: steps cost time, too.
     """
-    model = case.model
-    found = []
-    for integrator, steps in integrators(model):
-        filter = response(integrator, steps, model.curvature)
-        for estimator, batch_size, order, anchor_order in estimators(case):
-            choice = Choice(
-                estimator, integrator, batch_size, order, anchor_order, 0.0, 1, 0.0, 0.0
-            )
-            count = affordable(case, choice, allowance)
+    model, candidates = case.model, []
+    for integrator, step_sizes in integrators(model):
+        filter = response(integrator, step_sizes, model.curvature)
+        for sampler in samplers(case, integrator):
+            count = sampler.affordable_steps(model.size, allowance, *case.pace)
             if count < FEWEST_STEPS:
                 continue
-            there = forecast(
-                model,
-                estimator,
-                integrator,
-                steps,
-                batch_size=batch_size,
-                order=order,
-                anchor_order=anchor_order,
-                num_steps=count,
-                num_chains=case.num_chains,
-                filter=filter,
-            )
-            assert there.score is not None
-            assert there.bias is not None
-            best = int(np.argmin(there.score))
-            if np.isfinite(there.score[best]):
-                found.append(
-                    choice._replace(
-                        step_size=float(steps[best]),
-                        num_steps=count,
-                        score=float(there.score[best]),
-                        bias=float(there.bias[best]),
-                    )
-                )
-    if not found:
+            run = {"num_steps": count, "num_chains": case.num_chains, "filter": filter}
+            prediction: Any = predict(model, sampler, step_sizes, **run)
+            best = int(np.argmin(prediction.score))
+            if np.isfinite(prediction.score[best]):
+                sampler = replace(sampler, step_size=float(step_sizes[best]))
+                score, bias = float(prediction.score[best]), float(prediction.bias[best])
+                candidates.append(Candidate(sampler, count, score, bias))
+    if not candidates:
         raise ValueError(
             "plan: the budget does not allow 20 steps of any sampler. Give a larger one."
         )
-    found.sort(key=lambda choice: choice.score)
-    near = [choice for choice in found if choice.score < 1.05 * found[0].score]
-    first = min(near, key=lambda choice: choice.num_steps)
-    return [first, *(choice for choice in found if choice is not first)]
+    candidates.sort(key=lambda candidate: candidate.score)
+    near = [each for each in candidates if each.score < 1.05 * candidates[0].score]
+    first = min(near, key=lambda candidate: candidate.num_steps)
+    return [first, *(each for each in candidates if each is not first)]
 
 
-def estimators(case: Case) -> Iterator[tuple[Any, int, str, str]]:
-    """Estimator, batch size, order and anchor order of every candidate."""
-    size, iid, shuffled = case.model.size, "without_replacement", "shuffled"
-    yield full(), size, iid, iid
-    table = 3 * nbytes(case.mode) * size * case.num_chains
+def samplers(case: Case, integrator: Integrator) -> Iterator[Sampler]:
+    """Every candidate with this integrator; the step size is not set."""
+    size = case.model.size
+    table_bytes = 3 * nbytes(case.mode) * size * case.num_chains
+    yield Sampler(full(), integrator, batch_size=size)
     for n in (n for n in BATCH_SIZES if n <= max(size // 4, 1)):
-        yield minibatch(), n, iid, iid
-        yield minibatch(), n, shuffled, iid
-        for anchors in (10 * n, 40 * n):
-            if anchors < size:
-                yield practical(anchors, 10), n, iid, shuffled
-                yield practical(anchors, 30), n, iid, shuffled
+        plain = Sampler(minibatch(), integrator, batch_size=n)
+        shuffled = replace(plain, order="shuffled")
+        yield plain
+        yield shuffled
+        for anchors in (anchors for anchors in (10 * n, 40 * n) if anchors < size):
+            for period in (10, 30):
+                estimator = practical(anchors, period)
+                yield replace(plain, estimator=estimator, anchor_order="shuffled")
         for sweeps in (0.5, 1, 2):
-            yield svrg(max(1, round(sweeps * size / n))), n, iid, iid
-        if table < free_memory() / 4:
-            yield saga(), n, iid, iid
+            yield replace(plain, estimator=svrg(max(1, round(sweeps * size / n))))
+        if table_bytes < free_memory() / 4:
+            yield replace(plain, estimator=saga())
         if case.posterior.augment is None:
-            for order in (iid, shuffled):
-                yield control_variate(case.mode), n, order, iid
+            for sampler in (plain, shuffled):
+                yield replace(sampler, estimator=control_variate(case.mode))
 
 
-def integrators(model: Local) -> Iterator[tuple[Any, Any]]:
-    """Integrators and the step sizes to look at."""
+def integrators(model: Local) -> Iterator[tuple[Integrator, Any]]:
+    """The integrators, and the step sizes to rank each with."""
     largest, least = model.curvature.max(), model.curvature.min()
     yield sgld(), SGLD_STEPS / largest
     for factor in FRICTIONS:
         yield splitting("BAOAB", factor * float(np.sqrt(least))), KINETIC_STEPS / np.sqrt(largest)
 
 
-def costs(choice: Choice, size: int) -> tuple[int, int, int | None]:
-    """Evaluations of a step, evaluations of a refresh, and steps between refreshes (None: one)."""
-    estimator, n = choice.estimator, choice.batch_size
-    return estimator.cost(size, n), estimator.refresh_size(size), estimator.refresh_period(size, n)
-
-
-def affordable(case: Case, choice: Choice, allowance: float) -> int:
-    """Steps of one chain for an allowance of evaluations, or of seconds where the pace is known."""
-    per_step, per_datum = case.pace or (0.0, 1.0)
-    each, anchor, period = costs(choice, case.model.size)
-    step, refresh = per_step + each * per_datum, anchor * per_datum
-    if period is None:
-        return int((allowance - refresh) / step)
-    cycles, rest = divmod(allowance, refresh + period * step)
-    return int(cycles) * period + max(0, int((rest - refresh) / step))
-
-
-def total_cost(choice: Choice, size: int) -> int:
-    """Evaluations of one chain."""
-    each, anchor, period = costs(choice, size)
-    return each * choice.num_steps + anchor * (-(-choice.num_steps // period) if period else 1)
-
-
-def distinct(ranking: list[Choice]) -> list[Choice]:
-    """The best of each estimator, integrator and order."""
-    seen: dict[Any, Choice] = {}
-    for choice in ranking:
-        kind = choice.estimator.name, choice.integrator.name, choice.order, choice.anchor_order
-        seen.setdefault(kind, choice)
-    return list(seen.values())
-
-
-def _shown(estimator: Any) -> str:
-    names = [n for n in ("anchor_size", "period") if getattr(estimator, n, None) is not None]
-    return f"{estimator.name}({', '.join(f'{n}={getattr(estimator, n)}' for n in names)})"
+def best_of_each_kind(ranking: list[Candidate]) -> list[Candidate]:
+    """The best candidate of each estimator, integrator and order."""
+    best: dict[Any, Candidate] = {}
+    for candidate in ranking:
+        sampler = candidate.sampler
+        names = sampler.estimator.name, sampler.integrator.name
+        best.setdefault((*names, sampler.order, sampler.anchor_order), candidate)
+    return list(best.values())

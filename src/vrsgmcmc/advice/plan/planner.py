@@ -1,12 +1,12 @@
 """Which sampler, for this posterior and this budget?
 
-A pilot climbs to the mode and measures the posterior there: its Hessian, and how the gradients and the
-Hessians of single data vary (`theory/local.py`). Under that Gaussian model the error of every candidate
-is known (`theory/predict.py`), so the best of some hundreds, each at its best step size, is found
-without running them. The winner is then tried for a few steps, and its step size halved if it does not
-do what was predicted. All of it is counted, and taken from the budget.
+A pilot finds the mode and measures the posterior there: its Hessian, and how the gradients and the
+Hessians of single data vary (`theory/forecast/local.py`). Under that Gaussian model the error of every
+candidate is a formula (`theory/forecast/forecast.py`), so `rank` finds the best of some hundreds, each
+at its best step size, without running them. A trial then runs the best for a few steps, and halves its
+step size while it does not behave as predicted. The budget pays for all of it.
 
-The model is local: it knows one mode, and nothing of heavy tails. See docs/planning.md.
+The model is local: it describes one mode and no heavy tails. See docs/planning.md.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from vrsgmcmc.advice.forecasts import predict
 from vrsgmcmc.advice.plan.candidates import (
     BATCH_SIZES,
     FEWEST_STEPS,
+    Candidate,
     Case,
-    Choice,
-    affordable,
-    distinct,
+    best_of_each_kind,
     rank,
-    total_cost,
 )
 from vrsgmcmc.advice.plan.pilot import pilot
-from vrsgmcmc.advice.plan.trial import TRIAL, expected, measure_pace, tried
+from vrsgmcmc.advice.plan.trial import TRIAL, measure_pace, run_trial
 from vrsgmcmc.core import Params, Posterior, check_pair, positive, whole
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
@@ -39,14 +38,14 @@ from vrsgmcmc.run import checks, is_function
 
 LARGEST = 128  # parameters: pairs of decaying modes are summed over
 PILOT = 0.05  # of the budget, at most, for the Hessians
-UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
+SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
 class Plan:
     """Settings for `vr.sample(key, posterior, data, plan.init, **plan)`, and why."""
 
-    choice: Choice
+    choice: Candidate
     num_chains: int
     init: Params = field(repr=False)  # the mode
     score: float  # predicted C: (MSE of means / sd^2 + MSE of variances / 2 sd^4) / 2
@@ -54,7 +53,7 @@ class Plan:
     variance: float
     budget: int  # per-datum gradient evaluations, all chains together, pilot included
     pilot: int  # of these, spent on planning
-    runners_up: tuple[Choice, ...] = field(repr=False)
+    runners_up: tuple[Candidate, ...] = field(repr=False)
     note: str = ""
 
     def keys(self) -> list[str]:
@@ -65,23 +64,13 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `vr.sample` is to be called with."""
-        choice = self.choice
-        return {
-            "estimator": choice.estimator,
-            "integrator": choice.integrator,
-            "step_size": choice.step_size,
-            "batch_size": choice.batch_size,
-            "num_steps": choice.num_steps,
-            "num_chains": self.num_chains,
-            "order": choice.order,
-            "anchor_order": choice.anchor_order,
-        }
+        """The arguments of `vr.sample`."""
+        return self.choice.settings(self.num_chains)
 
     def __str__(self) -> str:
         lines = [
-            f"{self.choice}, step size {self.choice.step_size:.3g}, {self.choice.num_steps:,} steps, "
-            f"{self.num_chains} chains",
+            f"{self.choice}, step size {self.choice.sampler.step_size:.3g}, "
+            f"{self.choice.num_steps:,} steps, {self.num_chains} chains",
             f"predicted error C = {self.score:.3g} (like {1 / self.score:,.0f} independent draws): "
             f"bias {self.bias:.2g}, variance {self.variance:.2g}",
             f"{self.budget:,} gradients, {self.pilot:,} of them for this plan",
@@ -106,10 +95,10 @@ def plan(
     - `budget`: per-datum gradient evaluations, all chains together and the plan's own included; or
       "200 passes" over the data, "60 s", "5 min", or a `timedelta`. Seconds are those of planning
       and sampling; compiling the run comes on top.
-    - `target`: the error C wanted, 0.01 being as good as 100 independent draws. With a target the
-      plan is the cheapest that reaches it, within the budget if one is given.
+    - `target`: the largest acceptable error C; 0.01 is as good as 100 independent draws. The plan is
+      then the cheapest that reaches it, within the budget if there is one.
     """
-    clock = time.monotonic()
+    began = time.monotonic()
     check_pair(posterior, minibatch(), sgld())
     num_chains = whole("plan", "num_chains", num_chains)
     if budget is None and target is None:
@@ -133,16 +122,19 @@ def plan(
 
     most = max(8 * dimension, min(2048, size // 4))
     rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), 8 * dimension, most))
-    mode, model, spent = pilot(posterior, data, params, rows, seed)
-    pace = None
+    mode, model, pilot_cost = pilot(posterior, data, params, rows, seed)
+    case = Case(posterior, data, mode, model, num_chains)
     if seconds is not None:
-        pace, more = measure_pace(posterior, data, mode, model, num_chains, size)
-        spent += more
-    case = Case(posterior, data, mode, model, num_chains, pace)
+        pace, cost = measure_pace(case)
+        case = case._replace(pace=pace)
+        pilot_cost += cost
+
+    def run_cost(candidate: Candidate) -> int:
+        return num_chains * candidate.sampler.evaluations(size, candidate.num_steps)
 
     def time_left() -> float:
         assert seconds is not None
-        left = seconds - (time.monotonic() - clock)
+        left = seconds - (time.monotonic() - began)
         if left <= 0:
             raise ValueError(
                 f"plan(budget={budget!r}): planning alone took {seconds - left:.1f} s. Give more time."
@@ -151,67 +143,68 @@ def plan(
 
     if seconds is not None:
         ranking = rank(case, time_left())
-        evaluations = spent + num_chains * total_cost(ranking[0], size)
+        evaluations = pilot_cost + run_cost(ranking[0])
     elif evaluations is not None:
-        if evaluations - spent < FEWEST_STEPS * num_chains * BATCH_SIZES[0]:
+        if evaluations - pilot_cost < FEWEST_STEPS * num_chains * BATCH_SIZES[0]:
             raise ValueError(
-                f"plan(budget={budget!r}): the plan alone took {spent:,} of {int(evaluations):,} "
+                f"plan(budget={budget!r}): the plan alone took {pilot_cost:,} of {int(evaluations):,} "
                 "evaluations. Give a larger budget, or fewer chains."
             )
-        ranking = rank(case, (evaluations * (1 - TRIAL) - spent) / num_chains)
+        ranking = rank(case, (evaluations * (1 - TRIAL) - pilot_cost) / num_chains)
         if target is not None and ranking[0].score <= target:
-            evaluations, ranking = cheapest(case, spent, target, size, most=evaluations)
+            evaluations, ranking = cheapest(case, pilot_cost, target, most=evaluations)
     else:
         assert target is not None
-        evaluations, ranking = cheapest(case, spent, target, size)
-    chosen, more, note = tried(case, ranking[0], evaluations, seed)
-    spent += more
+        evaluations, ranking = cheapest(case, pilot_cost, target)
+    best, cost, note = run_trial(case, ranking[0], evaluations, seed)
+    pilot_cost += cost
     if target is not None:  # a trial may have taken more than its share
-        evaluations = min(limit, max(evaluations, spent + num_chains * total_cost(chosen, size)))
-    left = time_left() if seconds is not None else (evaluations - spent) / num_chains
-    count = min(chosen.num_steps, affordable(case, chosen, left))
+        evaluations = min(limit, max(evaluations, pilot_cost + run_cost(best)))
+    left = time_left() if seconds is not None else (evaluations - pilot_cost) / num_chains
+    count = min(best.num_steps, best.sampler.affordable_steps(size, left, *case.pace))
     if count < FEWEST_STEPS:
         raise ValueError(
-            f"plan(budget={budget!r}): planning took {spent:,} evaluations and leaves fewer than "
+            f"plan(budget={budget!r}): planning took {pilot_cost:,} evaluations and leaves fewer than "
             f"{FEWEST_STEPS} steps. Give a larger budget, or fewer chains."
         )
-    chosen = chosen._replace(num_steps=count)
+    prediction: Any = predict(model, best.sampler, num_steps=count, num_chains=num_chains)
+    score, bias = float(prediction.score[0]), float(prediction.bias[0])
+    best = Candidate(best.sampler, count, score, bias)
     if seconds is not None:
-        evaluations = spent + num_chains * total_cost(chosen, size)
-    there: Any = expected(case, chosen)
-    chosen = chosen._replace(score=float(there.score[0]), bias=float(there.bias[0]))
-    if target is not None and chosen.score > target:
+        evaluations = pilot_cost + run_cost(best)
+    if target is not None and score > target:
         note += f" The target C = {target:g} is out of reach for this budget."
     return Plan(
-        choice=chosen,
+        choice=best,
         num_chains=num_chains,
         init=mode,
-        score=chosen.score,
-        bias=chosen.bias,
-        variance=chosen.score - chosen.bias,
+        score=score,
+        bias=bias,
+        variance=score - bias,
         budget=int(evaluations),
-        pilot=int(spent),
-        runners_up=tuple(distinct(ranking)[1:6]),
+        pilot=int(pilot_cost),
+        runners_up=tuple(best_of_each_kind(ranking)[1:6]),
         note=note.strip(),
     )
 
 
 def cheapest(
-    case: Case, spent: int, target: float, size: int, most: float = np.inf
-) -> tuple[float, list[Choice]]:
+    case: Case, pilot_cost: int, target: float, most: float = np.inf
+) -> tuple[float, list[Candidate]]:
     """The smallest budget, to a factor of 1.25, whose best candidate reaches the target."""
-    limit = min((most * (1 - TRIAL) - spent) / case.num_chains, 1e7 * size)
+    size = case.model.size
+    limit = min((most * (1 - TRIAL) - pilot_cost) / case.num_chains, 1e7 * size)
     allowance = min(max(2.0 * size, 4 * FEWEST_STEPS * BATCH_SIZES[0]), limit)
-    short, enough, ranking = allowance / 1.25, np.inf, []
+    short, enough, best_ranking = allowance / 1.25, np.inf, []
     while enough > 1.26 * short:
-        found = rank(case, allowance)
-        score = found[0].score
+        ranking = rank(case, allowance)
+        score = ranking[0].score
         if score <= target:
-            enough, ranking = allowance, found
+            enough, best_ranking = allowance, ranking
         elif allowance < limit:
             short = allowance
         elif most < np.inf:
-            return most, found
+            return most, ranking
         else:
             raise ValueError(
                 f"plan(target={target}): not reached within ten million passes; the best is "
@@ -220,7 +213,7 @@ def cheapest(
         # errors fall like 1 / the budget at best, so this rarely goes too far
         further = short * np.clip(0.8 * score / target, 1.25, 1000)
         allowance = min(further, limit) if enough == np.inf else np.sqrt(short * enough)
-    return (spent + case.num_chains * enough) / (1 - TRIAL), ranking
+    return (pilot_cost + case.num_chains * enough) / (1 - TRIAL), best_ranking
 
 
 def parse_budget(budget: Any, size: int) -> tuple[float | None, float | None]:
@@ -231,13 +224,12 @@ def parse_budget(budget: Any, size: int) -> tuple[float | None, float | None]:
         return None, positive("plan", "budget", budget.total_seconds())
     if isinstance(budget, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]+)\s*", budget)
-        unit = match[2] if match else ""
-        if match and unit in UNITS:
-            return None, positive("plan", "budget", float(match[1]) * UNITS[unit])
-        if match and unit in ("passes", "pass"):
-            return positive("plan", "budget", float(match[1]) * size), None
-        if match and unit == "evaluations":
-            return positive("plan", "budget", float(match[1])), None
+        number, unit = (float(match[1]), match[2]) if match else (0.0, "")
+        evaluations = {"evaluations": 1, "pass": size, "passes": size}
+        if unit in SECONDS:
+            return None, positive("plan", "budget", number * SECONDS[unit])
+        if unit in evaluations:
+            return positive("plan", "budget", number * evaluations[unit]), None
         raise ValueError(
             f"plan(budget={budget!r}): write a number of evaluations, '200 passes', '60 s' or '5 min'."
         )
