@@ -416,19 +416,19 @@ def test_few_scalars_stand_for_many(result):
 def test_reliability_by_hand():
     """0.2 twice, one of them happens; 0.7 four times, three happen."""
     found = reliability(Probabilities([0.25, 0.25, 0.7, 0.7, 0.7, 0.7], [0, 1, 1, 1, 0, 1]))
-    np.testing.assert_allclose(found.predicted, [0.25, 0.7])
-    np.testing.assert_allclose(found.observed, [0.5, 0.75])
+    np.testing.assert_allclose(found.probability, [0.25, 0.7])
+    np.testing.assert_allclose(found.frequency, [0.5, 0.75])
     np.testing.assert_allclose(found.count, [2, 4])
     assert found.ece == pytest.approx((2 * 0.25 + 4 * 0.05) / 6)
     spread = 2 * np.sqrt(2 * 0.1875 / (2 * np.pi)) + 4 * np.sqrt(2 * 0.21 / (4 * np.pi))
-    assert found.expected == pytest.approx(spread / 6)
+    assert found.calibrated_ece == pytest.approx(spread / 6)
     assert found.accuracy == pytest.approx(4 / 6)
     assert found.nll == pytest.approx(-np.log([0.75, 0.25, 0.7, 0.7, 0.3, 0.7]).mean())
-    assert np.all(found.low <= found.predicted)
-    assert np.all(found.predicted <= found.high)
+    assert np.all(found.low <= found.probability)
+    assert np.all(found.probability <= found.high)
     several = reliability(Probabilities([[0.8, 0.2, 0], [0.1, 0.1, 0.8], [0, 1, 0]], [0, 0, 2]))
-    np.testing.assert_allclose(several.predicted, [0.8, 1.0])
-    np.testing.assert_allclose(several.observed, [0.5, 0.0])
+    np.testing.assert_allclose(several.probability, [0.8, 1.0])
+    np.testing.assert_allclose(several.frequency, [0.5, 0.0])
     assert np.isinf(several.nll)
     assert several.accuracy == pytest.approx(1 / 3)
 
@@ -439,7 +439,7 @@ def test_a_calibrated_model_has_the_expected_error():
     for _ in range(200):
         p = rng.uniform(size=300)
         one = reliability(Probabilities(p, (rng.uniform(size=300) < p).astype(int)))
-        found.append((one.ece, one.expected))
+        found.append((one.ece, one.calibrated_ece))
     (ece, expected), error = np.mean(found, axis=0), np.std(found, axis=0)[0] / np.sqrt(200)
     assert abs(ece - expected) < 4 * error + 0.02 * expected
 

@@ -19,7 +19,7 @@ from vrsgmcmc.reports import (
     Report,
     Section,
     Table,
-    audited,
+    audit_sections,
     figures,
     reliability,
     reliability_figure,
@@ -77,7 +77,7 @@ def outcome(
         *grid(shown, measures),
         *reliability_section(subject, shown, calibrated),
         *clipping(subject, lengths),
-        *audited(checked),
+        *audit_sections(checked),
     ]
     chosen = f"step sizes by the validation loss after {size.tuning:g} passes"
     if len(experiment.step_sizes) == 1:
@@ -284,7 +284,7 @@ def calibration(subject: Subject, shown: Mapping[str, Shown]) -> dict[str, dict[
     def of(each: Shown, c: int) -> dict[str, float]:
         found = reliability(Probabilities(normal(each.last["test"][c]), labels))
         unsure = {f"entropy, {n}": entropy(each.last[n][c]) for n in ("test", *others(subject))}
-        return {"ECE": found.ece, "of a calibrated one": found.expected, **unsure}
+        return {"ECE": found.ece, "of a calibrated one": found.calibrated_ece, **unsure}
 
     sound = {name: each.trace.sound for name, each in shown.items()}
     return {name: of(shown[name], c) for name, c in sound.items() if c is not None}

@@ -1,10 +1,12 @@
 from . import figures as figures
+from .audit import audit_figure as audit_figure
+from .audit import audit_sections as audit_sections
 from .calibration import Predictions as Predictions
 from .calibration import Probabilities as Probabilities
 from .calibration import coverage as coverage
 from .calibration import reliability as reliability
+from .draws import posterior_sections as posterior_sections
 from .figures import COLOURS as COLOURS
-from .figures import audit_figure as audit_figure
 from .page import Claim as Claim
 from .page import Report as Report
 from .page import Section as Section
@@ -12,11 +14,9 @@ from .page import Table as Table
 from .page import cell as cell
 from .pictures import intervals as intervals
 from .pictures import reliability_figure as reliability_figure
-from .run import audited as audited
 from .run import convergence as convergence
+from .run import divergence_sections as divergence_sections
 from .run import of_result as of_result
-from .run import posterior as posterior
-from .run import trouble as trouble
 from .summary import Summary as Summary
 from .summary import summarise as summarise
 from .writer import write as write

@@ -1,14 +1,14 @@
-"""Do predictions mean what they say?
+"""Are predictions calibrated?
 
 A bin of n predictions with mean probability p and observed frequency f is calibrated when f = p up to
 chance, and
 
-    ECE = sum over bins of (n / total) |f - p|,   expected of a calibrated model: |f - p| has mean
-                                                  about sqrt(2 v / (pi n)),  v = mean of q (1 - q)
+    ECE = sum over bins of (n / total) |f - p|,   where |f - p| of a calibrated model has mean about
+                                                  sqrt(2 v / (pi n)),  v = mean of q (1 - q)
 
-over the probabilities q in the bin: few data make even a perfect model look miscalibrated, so both
-numbers are shown. For numbers instead of labels, the central interval that should hold a fraction a
-of the targets holds those whose rank u among the predictive draws has |u - 1/2| <= a / 2.
+over the probabilities q in the bin: with few data even a perfect model looks miscalibrated, so a report
+shows both numbers. For numbers instead of labels, the central interval of level a contains the targets
+whose rank u among the predictive draws has |u - 1/2| <= a / 2.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Predictions(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """Bins that are not empty, and what they add up to."""
+    """The bins that are not empty, and scores of all predictions."""
 
-    predicted: Float[np.ndarray, " bins"]  # mean probability
-    observed: Float[np.ndarray, " bins"]  # frequency
+    probability: Float[np.ndarray, " bins"]  # mean of the predictions
+    frequency: Float[np.ndarray, " bins"]  # of the label
     count: Float[np.ndarray, " bins"]
     low: Float[np.ndarray, " bins"]  # a calibrated model's frequency lies between these,
     high: Float[np.ndarray, " bins"]  # 19 times in 20
     ece: float
-    expected: float  # ECE of a calibrated model
+    calibrated_ece: float  # expectation for a calibrated model
     nll: float
     brier: float
     accuracy: float
@@ -54,6 +54,8 @@ class Reliability(NamedTuple):
 
 
 class Coverage(NamedTuple):
+    """Ranks of targets among their predictive draws."""
+
     ranks: Float[np.ndarray, " n"]  # of the targets among their draws, in [0, 1]
     rmse: float
 
@@ -66,15 +68,17 @@ class Coverage(NamedTuple):
         return np.sqrt(np.asarray(level) * (1 - np.asarray(level)) / self.ranks.size)
 
 
-def reliability(given: Probabilities) -> Reliability:
-    table, labels = np.asarray(given.probabilities, np.float64), np.asarray(given.labels)
+def reliability(predictions: Probabilities) -> Reliability:
+    """The reliability diagram of predicted labels, as numbers."""
+    table = np.asarray(predictions.probabilities, np.float64)
+    labels = np.asarray(predictions.labels)
     binary = table.ndim == 1
     if binary:
         table = np.stack([1 - table, table], axis=1)
     if table.ndim != 2 or labels.shape != table.shape[:1] or not labels.size:
         raise ValueError(
             "Probabilities: give [n] or [n, K] probabilities and [n] labels, got shapes "
-            f"{np.shape(given.probabilities)} and {labels.shape}."
+            f"{np.shape(predictions.probabilities)} and {labels.shape}."
         )
     if not (np.all(table >= 0) and np.allclose(table.sum(1), 1, atol=1e-3)):
         raise ValueError(
@@ -88,24 +92,24 @@ def reliability(given: Probabilities) -> Reliability:
             f"{labels.max()}."
         )
     best = table.argmax(1)
-    stated, happened = (table[:, 1], labels) if binary else (table.max(1), best == labels)
-    place = np.minimum((stated * BINS).astype(int), BINS - 1)
-    count = np.bincount(place, minlength=BINS)
-    there = count > 0
-    count = count[there]
-    predicted, observed, spread = (
-        np.bincount(place, values, BINS)[there] / count
-        for values in (stated, happened, stated * (1 - stated))
+    probabilities, truth = (table[:, 1], labels) if binary else (table.max(1), best == labels)
+    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    count = np.bincount(bins, minlength=BINS)
+    occupied = count > 0
+    count = count[occupied]
+    probability, frequency, spread = (
+        np.bincount(bins, values, BINS)[occupied] / count
+        for values in (probabilities, truth, probabilities * (1 - probabilities))
     )
     with np.errstate(divide="ignore"):
         losses = -np.log(table[np.arange(labels.size), labels])
     return Reliability(
-        predicted,
-        observed,
+        probability,
+        frequency,
         count,
-        *(np.asarray(binom.ppf(q, count, predicted)) / count for q in (0.025, 0.975)),
-        ece=float(count @ np.abs(observed - predicted) / labels.size),
-        expected=float(count @ np.sqrt(2 * spread / (np.pi * count)) / labels.size),
+        *(np.asarray(binom.ppf(q, count, probability)) / count for q in (0.025, 0.975)),
+        ece=float(count @ np.abs(frequency - probability) / labels.size),
+        calibrated_ece=float(count @ np.sqrt(2 * spread / (np.pi * count)) / labels.size),
         nll=float(losses.mean()),
         brier=float(np.mean(np.sum((table - np.eye(table.shape[1])[labels]) ** 2, axis=1))),
         accuracy=float(np.mean(best == labels)),
@@ -113,8 +117,9 @@ def reliability(given: Probabilities) -> Reliability:
     )
 
 
-def coverage(given: Predictions) -> Coverage:
-    draws, targets = (np.asarray(values, np.float64) for values in given)
+def coverage(predictions: Predictions) -> Coverage:
+    """The ranks of the targets among their predictive draws."""
+    draws, targets = (np.asarray(values, np.float64) for values in predictions)
     if draws.ndim != 2 or targets.shape != draws.shape[1:] or not draws.size:
         raise ValueError(
             "Predictions: give [draws, n] predictive draws and [n] targets, got shapes "

@@ -1,4 +1,4 @@
-"""What a report is made of, and how its numbers are written."""
+"""The parts of a report, and the text of its numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NUMERIC = re.compile(r"[-+\N{MINUS SIGN}±<>]?\s*(\.?\d|nan\b|inf\b|∞|—$)", 
 class Table(NamedTuple):
     """Rows under a header. A cell is text, a number, or None (a dash).
 
-    `formats`: one for each column, such as ".3f"; "" or none at all: as `cell` sees fit. Columns of
-    numbers, written out or not, are aligned to the right.
+    `formats`: one for each column, such as ".3f"; "" or none: the default of `cell`. Columns of
+    numbers, also as text, are aligned to the right.
     """
 
     header: Sequence[str]
@@ -35,13 +35,13 @@ class Table(NamedTuple):
         return [[cell(v, f) for v, f in zip(row, formats, strict=True)] for row in self.rows]
 
     def numeric(self) -> list[bool]:
-        """Which columns hold numbers and nothing else."""
+        """For each column, whether all its cells are numbers."""
         columns = list(zip(*self.cells(), strict=True)) or [()] * len(self.header)
         return [bool(column) and all(map(NUMERIC.match, column)) for column in columns]
 
 
 class Claim(NamedTuple):
-    """A statement that was checked: `answer` is "yes", "no", "in part" or "not tested"."""
+    """A statement and the result of its test: "yes", "no", "in part" or "not tested"."""
 
     text: str
     answer: str
@@ -49,10 +49,10 @@ class Claim(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading, then text, a figure and a table, whichever there are.
+    """A heading, then text, a figure and a table, each optional.
 
-    A blank line in `text` starts a paragraph. `alt` tells what the figure shows to who cannot see it.
-    `topic`: what it is about, on a page about several things.
+    A blank line in `text` starts a paragraph. `alt` describes the figure for readers who cannot see
+    it. `topic`: the subject of the section, on a page with several subjects.
     """
 
     title: str
@@ -69,7 +69,7 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A page. `facts` tell how it was made: command, versions, seeds, machine."""
+    """A page. `facts`: how to reproduce it (command, versions, seeds, machine)."""
 
     title: str
     lead: str
@@ -79,7 +79,7 @@ class Report(NamedTuple):
 
 
 def cell(value: Any, form: str = "") -> str:
-    """A value as the reader sees it: four digits of a fraction, NaN and infinities by name."""
+    """The text of a value: four digits of a fraction, NaN and infinities by name."""
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
     if value is None:
         return "—"

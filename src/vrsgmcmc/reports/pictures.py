@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
@@ -14,11 +14,12 @@ from scipy.stats import rankdata
 from vrsgmcmc.reports.calibration import Coverage, Reliability
 from vrsgmcmc.reports.figures import COLOURS, DASHES, GREY, WIDTH, plain, style
 
-POINTS = 300  # of a trace
-MOST_CHAINS = 6  # whose colours are told apart
+POINTS = 300  # of a trace, about
+MOST_CHAINS = 6  # colours that are easy to distinguish
 RANK_BINS = 20
 
 
+@style()
 def traces(
     names: Sequence[str],
     steps: Int[np.ndarray, " draw"],
@@ -27,116 +28,116 @@ def traces(
 ) -> Figure:
     """One panel for each parameter, a line for each of the first chains."""
     every = -(-len(steps) // POINTS)
-    with style():
-        figure = Figure(figsize=(WIDTH, 1.35 * len(names) + 0.9), layout="constrained")
-        grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-        for j, (axes, name) in enumerate(zip(grid, names, strict=True)):
-            for chain, values, colour in zip(chains, draws, COLOURS[:MOST_CHAINS], strict=False):
-                axes.plot(
-                    steps[::every], values[::every, j], color=colour, lw=0.8, label=f"chain {chain}"
-                )
-            axes.set_title(plain(name))
-            axes.yaxis.set_major_locator(MaxNLocator(3))
-        grid[-1].set_xlabel("step")
-        legend(figure, grid[0])
-        return figure
+    figure = Figure(figsize=(WIDTH, 1.35 * len(names) + 0.9), layout="constrained")
+    grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    for j, (axes, name) in enumerate(zip(grid, names, strict=True)):
+        for chain, values, colour in zip(chains, draws, COLOURS[:MOST_CHAINS], strict=False):
+            axes.plot(
+                steps[::every], values[::every, j], color=colour, lw=0.8, label=f"chain {chain}"
+            )
+        axes.set_title(plain(name))
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+    grid[-1].set_xlabel("step")
+    legend(figure, grid[0])
+    return figure
 
 
+@style()
 def ranks(
     names: Sequence[str], draws: Float[np.ndarray, "chain draw d"], chains: Sequence[int]
 ) -> Figure:
-    """How often a chain's draws have each rank among all draws: 1 where chains agree."""
+    """Histograms of the ranks of each chain's draws among all draws: 1 where chains agree."""
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
     bins = int(np.clip(draws.shape[1] // 10, 2, RANK_BINS))
-    with style():
-        figure = Figure(figsize=(WIDTH, 1.9 * rows + 0.9), layout="constrained")
-        grid = np.ravel(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False))
-        for axes in grid[len(names) :]:
-            axes.set_axis_off()
-        for j, (axes, name) in enumerate(zip(grid, names, strict=False)):
-            place = rankdata(draws[:, :, j]).reshape(draws.shape[:2]) / draws[:, :, j].size
-            axes.axhline(1, color=GREY, linewidth=1, zorder=0)
-            for chain, own, colour, dash in zip(
-                chains, place, COLOURS[:MOST_CHAINS], DASHES, strict=False
-            ):
-                counts, edges = np.histogram(own, bins, (0, 1))
-                axes.stairs(
-                    counts * bins / own.size,
-                    edges,
-                    baseline=None,
-                    color=colour,
-                    linestyle=dash,
-                    linewidth=1.3,
-                    label=f"chain {chain}",
-                )
-            axes.set_title(plain(name, 24))
-            axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
-        grid[0].set_ylim(bottom=0)
-        figure.supxlabel("rank among all draws", fontsize=11)
-        legend(figure, grid[0])
-        return figure
+    figure = Figure(figsize=(WIDTH, 1.9 * rows + 0.9), layout="constrained")
+    grid = np.ravel(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False))
+    for axes in grid[len(names) :]:
+        axes.set_axis_off()
+    for j, (axes, name) in enumerate(zip(grid, names, strict=False)):
+        place = rankdata(draws[:, :, j]).reshape(draws.shape[:2]) / draws[:, :, j].size
+        axes.axhline(1, color=GREY, linewidth=1, zorder=0)
+        for chain, own, colour, dash in zip(
+            chains, place, COLOURS[:MOST_CHAINS], DASHES, strict=False
+        ):
+            counts, edges = np.histogram(own, bins, (0, 1))
+            axes.stairs(
+                counts * bins / own.size,
+                edges,
+                baseline=None,
+                color=colour,
+                linestyle=dash,
+                linewidth=1.3,
+                label=f"chain {chain}",
+            )
+        axes.set_title(plain(name, 24))
+        axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
+    grid[0].set_ylim(bottom=0)
+    figure.supxlabel("rank among all draws", fontsize=11)
+    legend(figure, grid[0])
+    return figure
 
 
+@style()
 def intervals(
     names: Sequence[str],
     runs: Sequence[str],
     mean: Float[np.ndarray, "run d"],
     sd: Float[np.ndarray, "run d"],
 ) -> Figure:
-    """Means with one standard deviation to both sides, seen from the first run."""
+    """Means with one standard deviation to both sides, in the units of the first run."""
     unit = np.where(sd[0] > 0, sd[0], 1.0)
     middle, half = (mean - mean[0]) / unit, sd / unit
     place = np.arange(len(names))[::-1]
     shifts = np.linspace(0.3, -0.3, len(runs))
-    with style():
-        height = 1.3 + (0.16 * len(runs) + 0.14) * len(names)
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.subplots()
-        axes.axvline(0, color=GREY, linewidth=1, zorder=0)
-        for run, shift, x, width, colour in zip(runs, shifts, middle, half, COLOURS, strict=False):
-            axes.errorbar(
-                x, place + shift, xerr=width, fmt="o", markersize=4, color=colour, label=plain(run)
-            )
-        axes.set_yticks(place, [plain(name, 24) for name in names])
-        axes.set_xlabel("distance from the first run's mean, in its standard deviations")
-        legend(figure, axes)
-        return figure
+    height = 1.3 + (0.16 * len(runs) + 0.14) * len(names)
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.subplots()
+    axes.axvline(0, color=GREY, linewidth=1, zorder=0)
+    for run, shift, x, width, colour in zip(runs, shifts, middle, half, COLOURS, strict=False):
+        axes.errorbar(
+            x, place + shift, xerr=width, fmt="o", markersize=4, color=colour, label=plain(run)
+        )
+    axes.set_yticks(place, [plain(name, 24) for name in names])
+    axes.set_xlabel("distance from the first run's mean, in its standard deviations")
+    legend(figure, axes)
+    return figure
 
 
-def legend(figure: Figure, axes: Any) -> None:
+def legend(figure: Figure, axes: Axes) -> None:
+    """A legend above the figure, in columns of about the same length."""
     handles, labels = axes.get_legend_handles_labels()
     columns = 3 if len(labels) in (3, 5, 6) else 4
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
 
 
-def reliability_figure(found: Reliability) -> Figure:
-    """What was predicted against what happened; and how often each was predicted."""
-    with style():
-        figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
-        left.vlines(found.predicted, found.low, found.high, color="#CFCFCF", linewidth=7)
-        left.plot(found.predicted, found.observed, "o-", color=COLOURS[2], markersize=6)
-        left.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
-        left.set(xlabel="predicted probability", ylabel="observed frequency")
-        left.set_title("reliability")
-        right.bar(found.predicted, found.count, 0.06, color=COLOURS[2])
-        right.set(xlim=(0, 1), xlabel="predicted probability", title="test data in each bin")
-        right.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        return figure
+@style()
+def reliability_figure(bins: Reliability) -> Figure:
+    """Observed frequencies against predicted probabilities, and the number of data in each bin."""
+    figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    left.vlines(bins.probability, bins.low, bins.high, color="#CFCFCF", linewidth=7)
+    left.plot(bins.probability, bins.frequency, "o-", color=COLOURS[2], markersize=6)
+    left.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
+    left.set(xlabel="predicted probability", ylabel="observed frequency")
+    left.set_title("reliability")
+    right.bar(bins.probability, bins.count, 0.06, color=COLOURS[2])
+    right.set(xlim=(0, 1), xlabel="predicted probability", title="test data in each bin")
+    right.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return figure
 
 
-def coverage_figure(found: Coverage) -> Figure:
-    """How many targets lie in central intervals, against how many should."""
+@style()
+def coverage_figure(coverage: Coverage) -> Figure:
+    """The fraction of targets in central intervals against the level of the intervals."""
     level = np.linspace(0, 1, 101)
-    band = 1.96 * found.chance(level)
-    with style():
-        figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
-        axes = figure.subplots()
-        axes.fill_between(level, level - band, level + band, color="#DDDDDD", linewidth=0)
-        axes.plot([0, 1], [0, 1], color=GREY, linewidth=1)
-        axes.plot(level, found.at(level), color=COLOURS[2])
-        axes.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal", title="coverage of central intervals")
-        axes.set(xlabel="should hold this fraction of targets", ylabel="holds this fraction")
-        return figure
+    band = 1.96 * coverage.chance(level)
+    figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
+    axes = figure.subplots()
+    axes.fill_between(level, level - band, level + band, color="#DDDDDD", linewidth=0)
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    axes.plot(level, coverage.at(level), color=COLOURS[2])
+    axes.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal", title="coverage of central intervals")
+    axes.set(xlabel="should hold this fraction of targets", ylabel="holds this fraction")
+    return figure

@@ -1,4 +1,4 @@
-"""The scalars of a run that a page can show: which they are, their names, their numbers."""
+"""The scalars of a run that a page shows, with their names and numbers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Summary(NamedTuple):
 
 
 def summarise(result: Result, names: Names = None) -> Summary | None:
-    """None where there are too few draws, or no chain is left."""
+    """The summary; None with too few draws, or if every chain became non-finite."""
     alive = np.flatnonzero(~result.diverged)
     if result.draws is None or alive.size == 0 or result.draw_steps.size < FEWEST_DRAWS:
         return None
     labels, draws, total = pick(result.draws, leading=2, names=names)
-    with warnings.catch_warnings():  # a constant parameter, or more chains than draws: shown as NaN
+    with warnings.catch_warnings():  # a constant parameter, or more chains than draws, gives NaN
         warnings.simplefilter("ignore")
         table = replace(result, draws=draws).summary()
     numbers = {column: table[column].to_numpy(np.float64) for column in COLUMNS}
@@ -51,43 +51,44 @@ def pick(tree: PyTree, *, leading: int, names: Names = None) -> tuple[list[str],
     leaves = named_leaves(tree)
     shapes = [leaf.shape[leading:] for _, leaf in leaves]
     total = sum(int(np.prod(shape)) for shape in shapes)
-    known = check_names(names, dict(zip((name for name, _ in leaves), shapes, strict=True)))
+    names_of = check_names(names, dict(zip((name for name, _ in leaves), shapes, strict=True)))
     labels, values = [], []
     for (name, leaf), shape, share in zip(leaves, shapes, shares(shapes), strict=True):
-        chosen = np.linspace(0, max(0, np.prod(shape) - 1), share).round().astype(int)
-        place = np.unravel_index(chosen, shape or (1,))
+        numbers = np.linspace(0, max(0, np.prod(shape) - 1), share).round().astype(int)
+        place = np.unravel_index(numbers, shape or (1,))
         rows = leaf if shape else leaf[..., None]
         values.append(np.asarray(rows[(*[slice(None)] * leading, *place)], np.float64))
-        for number, index in zip(chosen, zip(*place, strict=True), strict=True):
+        for number, index in zip(numbers, zip(*place, strict=True), strict=True):
             own = f"{name}[{', '.join(map(str, index))}]" if shape else name
-            labels.append(str(known[name][number]) if name in known else own)
+            labels.append(str(names_of[name][number]) if name in names_of else own)
     return labels, np.concatenate(values, axis=-1), total
 
 
 def shares(shapes: Sequence[tuple[int, ...]]) -> list[int]:
-    """How many scalars of each leaf: all of a small one, as many as are left of the others."""
-    sizes, given, left = np.array([int(np.prod(shape)) for shape in shapes]), {}, MOST_SCALARS
+    """The number of scalars from each leaf: all of a small one, an even share of the others."""
+    sizes, left = [int(np.prod(shape)) for shape in shapes], MOST_SCALARS
+    counts = [0] * len(sizes)
     for place, leaf in enumerate(np.argsort(sizes, kind="stable")):
-        given[leaf] = min(int(sizes[leaf]), left // (len(sizes) - place) or min(1, left))
-        left -= given[leaf]
-    return [given[leaf] for leaf in range(len(sizes))]
+        counts[leaf] = min(sizes[leaf], left // (len(sizes) - place) or min(1, left))
+        left -= counts[leaf]
+    return counts
 
 
 def check_names(names: Names, shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Sequence[str]]:
     """Names of scalars by leaf."""
     if names is None:
         return {}
-    known = names if isinstance(names, Mapping) else {next(iter(shapes)): names}
+    names_of = names if isinstance(names, Mapping) else {next(iter(shapes)): names}
     if not isinstance(names, Mapping) and len(shapes) != 1:
         raise ValueError(
             f"of_result(names=...): the parameters have {len(shapes)} leaves ({', '.join(shapes)}). "
             "Give a dict from leaves to the names of their scalars."
         )
-    for leaf, given in known.items():
-        if leaf not in shapes or len(given) != int(np.prod(shapes[leaf])):
+    for leaf, labels in names_of.items():
+        if leaf not in shapes or len(labels) != int(np.prod(shapes[leaf])):
             raise ValueError(
-                f"of_result(names=...): {len(given)} names for {leaf!r}, and the parameters have "
+                f"of_result(names=...): {len(labels)} names for {leaf!r}, and the parameters have "
                 f"{ {name: int(np.prod(shape)) for name, shape in shapes.items()} } scalars. Give one "
                 "name for each."
             )
-    return known
+    return names_of

@@ -1,8 +1,8 @@
 """A report as one HTML file.
 
-Whatever a report says is data: Jinja escapes every value, characters that could not be seen or could
-turn the text around are replaced, and figures are pictures (`data:` addresses), in which no script
-runs. Nothing in the file depends on time or place: equal reports are equal files.
+The content of a report is data, never code: Jinja escapes every value, invisible characters and those
+that change the direction of text are replaced, and figures are images (`data:` addresses), in which no
+script runs. Nothing in the file depends on time or place: equal reports are equal files.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from vrsgmcmc.reports import figures
+from vrsgmcmc.core import distinct
+from vrsgmcmc.reports.figures import save
 from vrsgmcmc.reports.page import ANSWERS, Report, Section, Table, cell
 
 LARGEST_SVG = 300_000  # bytes; a larger figure is shown as PNG
-CONTENTS_FROM = 5  # parts that make a table of contents worth its place
+CONTENTS_FROM = 5  # parts: a shorter page has no table of contents
 
 
 class Picture(NamedTuple):
+    """An image inside the page."""
+
     source: str  # data:...
     width: int
     height: int
@@ -40,26 +43,25 @@ def write(report: Report, folder: str | PathLike[str], name: str = "report.html"
     check(report, name)
     folder.mkdir(parents=True, exist_ok=True)
     files, parts = [name], []
-    free = names()
-    for section in report.sections:
-        anchor = free(section.heading)
+    for anchor, section in zip(anchors(report.sections), report.sections, strict=True):
         picture = None
         if section.figure is not None:
-            picture, made = draw(section, folder / "figures" / anchor)
-            files += [f"figures/{file}" for file in made]
+            picture, names = draw(section, folder / "figures" / anchor)
+            files += [f"figures/{file}" for file in names]
         parts.append((anchor, section, picture))
-    listed = len(parts) + bool(report.claims) + bool(report.facts)
+    count = len(parts) + bool(report.claims) + bool(report.facts)
     page = template().render(
         report=report,
         parts=parts,
         answers=ANSWERS,
-        contents=contents(parts) if listed >= CONTENTS_FROM else None,
+        contents=contents(parts) if count >= CONTENTS_FROM else None,
     )
     (folder / name).write_text(page, encoding="utf-8", newline="\n")
     return files
 
 
 def check(report: Report, name: str) -> None:
+    """Raise ValueError for a bad file name or an unknown answer."""
     if Path(name).name != name or not name.endswith(".html"):
         raise ValueError(
             f"write(name={name!r}): name is a file name that ends in .html, inside the folder."
@@ -73,34 +75,27 @@ def check(report: Report, name: str) -> None:
 
 
 def contents(parts: Iterable[tuple[str, Section, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each topic its name, and the anchors and titles of its sections."""
+    """Each topic, with the anchors and titles of its sections."""
     return [
         (topic, [(anchor, section.title) for anchor, section, _ in group])
         for topic, group in groupby(parts, lambda part: part[1].topic)
     ]
 
 
-def names() -> Any:
-    """A function from titles to names that are safe in files and in links, each given once."""
-    taken = {"claims", "facts", "content", "contents"}
-
-    def free(title: str) -> str:
-        plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
-        stem = re.sub("[^a-z0-9]+", "-", plain)[:40].strip("-") or "section"
-        number, found = 1, stem
-        while found in taken:
-            number += 1
-            found = f"{stem}-{number}"
-        taken.add(found)
-        return found
-
-    return free
+def anchors(sections: Iterable[Section]) -> list[str]:
+    """A unique name for each section that is safe in files and in links."""
+    stems = []
+    for section in sections:
+        plain = unicodedata.normalize("NFKD", section.heading).encode("ascii", "ignore").decode()
+        stems.append(re.sub("[^a-z0-9]+", "_", plain.lower())[:40].strip("_") or "section")
+    names = distinct(stems, ("claims", "facts", "content", "contents"))
+    return [name.replace("_", "-") for name in names]
 
 
 def draw(section: Section, path: Path) -> tuple[Picture, list[str]]:
     """Save a figure; returns it as a picture for the page, and the names of its files."""
     path.parent.mkdir(exist_ok=True)
-    files = figures.save(section.figure, path)
+    files = save(section.figure, path)
     png, svg = (path.with_name(file).read_bytes() for file in files)
     kind, content = ("svg+xml", svg) if len(svg) <= LARGEST_SVG else ("png", png)
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
@@ -108,7 +103,7 @@ def draw(section: Section, path: Path) -> tuple[Picture, list[str]]:
     return Picture(source, width, height, section.alt or section.heading), files
 
 
-def template() -> Any:
+def template() -> Template:
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -117,13 +112,13 @@ def template() -> Any:
         keep_trailing_newline=True,
         finalize=visible,
     )
-    environment.filters.update(paragraphs=paragraphs, grid=grid, shown=cell)
+    environment.filters.update(paragraphs=paragraphs, grid=grid, cell=cell)
     source = resources.files("vrsgmcmc.reports") / "page.html.jinja"
     return environment.from_string(source.read_text(encoding="utf-8"))
 
 
 def visible(value: Any) -> Any:
-    """Text without control characters, lone surrogates and marks that change its direction."""
+    """The text without control characters, lone surrogates and marks of direction."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return "".join(
@@ -136,6 +131,6 @@ def paragraphs(text: str) -> list[str]:
 
 
 def grid(table: Table) -> list[list[tuple[str, bool]]]:
-    """The header and the rows: each cell, and whether its column holds numbers."""
+    """The header and the rows; each cell with whether its column holds numbers."""
     numeric = table.numeric()
     return [list(zip(row, numeric, strict=True)) for row in (table.header, *table.cells())]

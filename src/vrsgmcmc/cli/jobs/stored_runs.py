@@ -18,10 +18,10 @@ from vrsgmcmc.reports import (
     Table,
     cell,
     convergence,
+    divergence_sections,
     intervals,
-    posterior,
+    posterior_sections,
     summarise,
-    trouble,
 )
 from vrsgmcmc.run import Divergence, Result, check_memory, store
 
@@ -107,7 +107,7 @@ def plain_report(seen: Seen, command: str) -> Report:
     return Report(
         title=f"Run {seen.path.resolve().name}",
         lead=f"{describe(seen)}: {seen.run.status}. {told}",
-        sections=[*trouble(seen.result), *posterior(seen.result, summary)],
+        sections=[*divergence_sections(seen.result), *posterior_sections(seen.result, summary)],
         facts={"command": command, **environment, "notes": " ".join(seen.run.notes) or "none"},
     )
 

@@ -1,0 +1,106 @@
+"""The sections and the figure that show an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from vrsgmcmc.reports.figures import COLOURS, GREY, WIDTH, finite, plain, style
+from vrsgmcmc.reports.page import Section, Table, cell
+
+
+class Audit(Protocol):
+    """What a report reads of `vr.Audit`."""
+
+    @property
+    def estimator(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def inflation(self) -> float: ...
+    @property
+    def plain_inflation(self) -> float: ...
+    @property
+    def full_inflation(self) -> float: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def plain_batch_size(self) -> int: ...
+    @property
+    def blocks(self) -> Sequence[Any]: ...
+    @property
+    def options(self) -> Sequence[Any]: ...
+
+
+def audit_sections(audit: Audit | None) -> Iterator[Section]:
+    """The sections of an audit; none without one."""
+    if audit is None:
+        return
+    figure = audit_figure(audit)
+    figure.suptitle("")  # the verdict is the text
+    verdict = audit.verdict[:1].upper() + audit.verdict[1:]
+    yield Section(
+        "Is variance reduction helping?",
+        f"{verdict}\n\nA ratio is gradient noise against injected noise, at one step and at rest (as a "
+        "chain of small steps feels it); plain is that of minibatches at the same cost. Inflation is "
+        "how much too wide the posterior variances become.",
+        figure=figure,
+        caption=f"A step costs {cell(audit.cost)} per-datum gradients, refreshes included.",
+        table=Table(
+            ("block", "parameters", "ratio", "at rest", "plain", "inflation"),
+            [tuple(block) for block in audit.blocks],
+            ("", ",", *[".3g"] * 3, "+.1%"),
+        ),
+        alt=f"Posterior variances are too wide by {audit.inflation:.1%}; with plain minibatches by "
+        f"{audit.plain_inflation:.1%}, with the full gradient by {audit.full_inflation:.1%}.",
+    )
+    if audit.options:
+        yield Section(
+            "Other ways to run",
+            "What the same model expects of each.",
+            table=Table(
+                ("change", "inflation by noise", "inflation", "gradients per step"),
+                [tuple(option) for option in audit.options],
+                ("", "+.1%", "+.1%", ".4g"),
+            ),
+        )
+
+
+@style()
+def audit_figure(audit: Audit, path: Any = None) -> Figure:
+    """Inflation of the run, of plain minibatches and of the full gradient; noise by block."""
+    figure = Figure(figsize=(WIDTH, 2.6 + 0.32 * len(audit.blocks)), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    bars = {
+        audit.estimator: (audit.inflation, COLOURS[2]),
+        f"minibatches of {audit.plain_batch_size}": (audit.plain_inflation, COLOURS[1]),
+        "full gradient": (audit.full_inflation, GREY),
+    }
+    place = np.arange(len(bars))[::-1]
+    left.barh(
+        place, [100 * finite(v) for v, _ in bars.values()], color=[c for _, c in bars.values()]
+    )
+    notes = {True: "", False: ": no limit"}
+    left.set_yticks(place, [plain(n) + notes[np.isfinite(v)] for n, (v, _) in bars.items()])
+    left.set(title="posterior variances too wide by", xlabel="%")
+    names = [plain(block.name, 24) for block in audit.blocks]
+    rows = np.arange(len(names))[::-1]
+    for shift, field, colour, label in (
+        (0.2, "at_rest", COLOURS[2], plain(audit.estimator)),
+        (-0.2, "plain", COLOURS[1], f"minibatches of {audit.plain_batch_size}"),
+    ):
+        values = [finite(getattr(block, field)) for block in audit.blocks]
+        right.barh(rows + shift, values, 0.38, color=colour, label=label)
+    right.axvline(1, color=GREY, linewidth=1)
+    right.set_yticks(rows, names)
+    right.set(title="gradient / injected noise, at rest")
+    right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
+    figure.suptitle(fill(audit.verdict, 84).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
+    if path is not None:
+        figure.savefig(Path(path))
+    return figure

@@ -1,0 +1,108 @@
+"""The sections of a report that show draws and averages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from vrsgmcmc.reports.page import Section, Table
+from vrsgmcmc.reports.pictures import MOST_CHAINS, POINTS, ranks, traces
+from vrsgmcmc.reports.summary import FEWEST_DRAWS, Summary, pick
+from vrsgmcmc.run import Result
+
+MOST_DRAWN = 6  # parameters in the trace and rank plots
+
+
+def posterior_sections(result: Result, summary: Summary | None) -> Iterator[Section]:
+    """Table, traces and ranks of the draws, and the averages."""
+    if summary is not None:
+        yield posterior_table(summary)
+        yield from mixing(result, summary)
+    elif result.draws is not None:
+        yield Section(
+            "Posterior",
+            "Every chain became non-finite."
+            if result.diverged.all()
+            else f"{result.draw_steps.size} draws of each chain are too few to summarise: "
+            f"{FEWEST_DRAWS} are needed.",
+        )
+    alive = np.flatnonzero(~result.diverged)
+    if result.averages and alive.size:
+        names, values, total = pick(result.averages, leading=1)
+        values = values[alive]
+        error = (
+            values.std(0, ddof=1) / np.sqrt(alive.size) if alive.size > 1 else [None] * len(names)
+        )
+        yield Section(
+            "Averages over every step",
+            describe_part(len(names), total, "averages")
+            + "Means over chains; the standard error is that of chains that differ.",
+            table=Table(
+                ("average", "mean", "standard error"),
+                list(zip(names, values.mean(0), error, strict=True)),
+            ),
+        )
+
+
+def posterior_table(summary: Summary) -> Section:
+    rows = zip(summary.names, *summary.numbers.values(), strict=True)
+    places = decimals(summary.numbers["sd"])
+    return Section(
+        "Posterior",
+        describe_part(len(summary.names), summary.total, "parameters")
+        + "Mean and standard deviation of the draws; the Monte Carlo standard error of the mean; the "
+        "effective number of draws in the bulk and in the tails; R-hat, which is 1 when the chains "
+        "agree.",
+        table=Table(
+            ("parameter", "mean", "sd", "MC error", "ESS bulk", "ESS tail", "R-hat"),
+            list(rows),
+            ("", places, places, decimals(summary.numbers["mcse_mean"], 2), ",.0f", ",.0f", ".3f"),
+        ),
+    )
+
+
+def describe_part(count: int, total: int, what: str) -> str:
+    return f"{count} of {total:,} {what}, evenly spread over the leaves. " if count < total else ""
+
+
+def decimals(values: Any, digits: int = 3) -> str:
+    """The format of a column: this many significant digits of its median."""
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not sizes.size:
+        return ".3g"
+    after = digits - 1 - int(np.floor(np.log10(np.median(sizes))))
+    return f",.{max(0, after)}f" if after <= 6 else f".{digits - 1}e"
+
+
+def mixing(result: Result, summary: Summary) -> Iterator[Section]:
+    """Traces and ranks of the parameters with the fewest effective draws."""
+    ess = summary.numbers["ess_bulk"]
+    worst = np.sort(np.argsort(np.where(np.isnan(ess), -1, ess), kind="stable")[:MOST_DRAWN])
+    names = [summary.names[j] for j in worst]
+    draws, chains = summary.draws[:, :, worst], summary.chains.tolist()
+    which = (
+        ""
+        if len(names) == len(summary.names)
+        else "The parameters with the fewest effective draws. "
+    )
+    if len(chains) > MOST_CHAINS:
+        which += f"The first {MOST_CHAINS} of {len(chains)} chains. "
+    every = -(-result.draw_steps.size // POINTS)
+    often = {1: "Every draw", 2: "Every second draw"}.get(every, f"One draw in {every}")
+    yield Section(
+        "Traces",
+        figure=traces(names, result.draw_steps, draws, chains),
+        caption=f"{which}{often}. Chains that explore the same range, without drift, are good.",
+        alt=f"Traces of {len(names)} parameters over the steps of {len(chains)} chains; the table "
+        "above has their R-hat.",
+    )
+    yield Section(
+        "Ranks",
+        figure=ranks(names, draws, chains),
+        caption=f"{which}How often draws of each chain have a rank among the draws of all, relative "
+        "to an even share: close to 1 everywhere when the chains agree.",
+        alt=f"Rank histograms of {len(names)} parameters for {len(chains)} chains; the table above "
+        "has their R-hat.",
+    )
