@@ -31,7 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import vrsgmcmc as vr
-from vrsgmcmc.run.mode import find_mode
+from vrsgmcmc.core import Sampler
+from vrsgmcmc.run import find_mode
 
 PASSES, N2 = 200, 10
 CHAINS, FINALISTS, STEPS = 128, 4, 8
@@ -156,13 +157,10 @@ def members(problem):
             for order in ("without_replacement", "shuffled"):
                 if name == "full" and order == "shuffled":
                     continue
-                period, anchor = (
-                    estimator.refresh_period(problem.size, N2),
-                    estimator.refresh_size(problem.size),
-                )
-                each = estimator.cost(problem.size, problem.size if name == "full" else N2)
-                once = 0 if period else anchor
-                each = each + (anchor / period if period else 0)
+                sampler = Sampler(estimator, integrator, batch_size=N2)
+                step = sampler.cost_per_step(problem.size)
+                single = estimator.refresh_period(problem.size, N2) is None
+                once = estimator.refresh_size(problem.size) if single else 0
                 label = f"{name}, {'sgld' if integrator.name == 'sgld' else 'BAOAB'}, {order}"
                 yield (
                     label,
@@ -173,25 +171,25 @@ def members(problem):
                         batch_size=N2,
                         order=order,
                         anchor_order=order,
-                        num_steps=int((PASSES * problem.size - once) / each),
+                        num_steps=int((PASSES * problem.size - once) / step),
                     ),
                 )
 
 
 def search(problem):
     """The best member of the grid."""
-    found, scouts = [], 16 if problem.size < 10_000 else 4
+    candidates, scouts = [], 16 if problem.size < 10_000 else 4
     for label, steps, settings in members(problem):
         step_size = np.repeat(steps, scouts).astype(np.float32)
         values = scores(problem, settings | {"step_size": step_size}, scouts * STEPS, seed=1)
         each = values.reshape(STEPS, scouts).mean(-1)
         best = int(np.argmin(each))
         print(f"  {label:48} C = {each[best]:.4g} at step {best + 1} of {STEPS}", flush=True)
-        found += [
+        candidates += [
             (value, label, settings | {"step_size": float(step)})
             for value, step in zip(each, steps, strict=True)
         ]
-    finalists = sorted(found, key=lambda row: row[0])[:FINALISTS]
+    finalists = sorted(candidates, key=lambda row: row[0])[:FINALISTS]
     again = [scores(problem, settings, 32, seed=4).mean() for _, _, settings in finalists]
     return finalists[int(np.argmin(again))][1:]
 
@@ -201,21 +199,21 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("results/planning.csv"))
     parser.add_argument("--only", default="", help="a part of a problem's name")
     arguments = parser.parse_args()
-    rows, records = kept(arguments.out)
+    rows, records = read(arguments.out)
     for name, problem in problems():
         if arguments.only not in name:
             continue
         print(name, flush=True)
         began = time.monotonic()
-        chosen = vr.plan(
+        plan = vr.plan(
             problem.posterior,
             problem.data,
             problem.start,
             budget=PASSES * problem.size,
             num_chains=1,
         )
-        print(chosen, flush=True)
-        settings = {k: v for k, v in chosen.settings.items() if k != "num_chains"}
+        print(plan, flush=True)
+        settings = {k: v for k, v in plan.settings.items() if k != "num_chains"}
         own = scores(problem, settings, CHAINS, seed=2)
         label, settings = search(problem)
         best = scores(problem, settings, CHAINS, seed=3)
@@ -224,10 +222,10 @@ def main():
         ratios = own[draws[0]].mean(-1) / best[draws[1]].mean(-1)
         row = {
             "problem": name,
-            "plan": str(chosen.choice),
+            "plan": str(plan.choice),
             "plan C": own.mean(),
-            "predicted C": chosen.score,
-            "pilot passes": chosen.pilot / problem.size,
+            "predicted C": plan.score,
+            "pilot passes": plan.pilot / problem.size,
             "grid winner": label,
             "grid step size": settings["step_size"],
             "grid C": best.mean(),
@@ -236,11 +234,11 @@ def main():
         }
         print({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         rows[name], records[name] = row, record(time.monotonic() - began)
-        keep(arguments.out, rows, records)
+        write(arguments.out, rows, records)
 
 
-def kept(path):
-    """The rows of earlier runs, by problem, and how they were made."""
+def read(path):
+    """The rows of earlier runs, by problem, and the records of these runs."""
     if not path.exists():
         return {}, {}
     with path.open(newline="") as file:
@@ -248,7 +246,7 @@ def kept(path):
     return rows, json.loads(path.with_suffix(".json").read_text())
 
 
-def keep(path, rows, records):
+def write(path, rows, records):
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, next(iter(rows.values())))
         writer.writeheader()

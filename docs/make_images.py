@@ -104,10 +104,10 @@ def excess_variance():
         for method in [name for name in LINES if name not in left_out]:
             name, colour, dash = LINES[method]
             excess = problem.excess(EQUAL_COST[method], steps)
-            known = np.isfinite(excess)  # too large a step has no stationary law
-            axes.plot(steps[known], excess[known], color=colour, linestyle=dash)
+            stable = np.isfinite(excess)  # a large step has no stationary law
+            axes.plot(steps[stable], excess[stable], color=colour, linestyle=dash)
             both = ", SVRG" if left_out and method == "full gradient" else ""
-            names.append((name + both, colour, steps[known][-1], excess[known][-1]))
+            names.append((name + both, colour, steps[stable][-1], excess[stable][-1]))
         axes.axhline(0.1, color="black", linewidth=1, linestyle=":", zorder=0)
         axes.set(xscale="log", yscale="log", title=title, ylim=(1e-3, 40))
         axes.set_ylabel("posterior variance too wide by")

@@ -1,4 +1,4 @@
-"""Audits: what they predict against exact laws and real runs, when the verdict flips, and messages."""
+"""Audits: predictions against exact laws and real runs, verdicts, and messages."""
 
 import dataclasses
 import math
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
-from vrsgmcmc.advice.audit.effects import subsample_size
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.run.result import Divergence
 from vrsgmcmc.theory import gaussian_mean, linear_regression, stationary
@@ -28,7 +27,7 @@ ESTIMATORS = {
 
 
 def near(inflation):
-    """How far a prediction may be off, where the inflation is below 1."""
+    """The tolerance of a prediction, for an inflation below 1."""
     return max(0.2 * inflation, 0.03)
 
 
@@ -204,23 +203,23 @@ def exact_inflation(target, estimator, name, a, batch_size=10):
 )
 def test_gaussian_predictions(gaussian, gaussian_result, estimator, name, scaled):
     for a in scaled:
-        found = audit_state(gaussian, gaussian_result.state, estimator, name, a)
+        audit = audit_state(gaussian, gaussian_result.state, estimator, name, a)
         exact = exact_inflation(gaussian, estimator, name, a)
-        plain = exact_inflation(gaussian, "minibatch", name, a, found.plain_batch_size)
+        plain = exact_inflation(gaussian, "minibatch", name, a, audit.plain_batch_size)
         full = exact_inflation(gaussian, "full", name, a)
-        assert found.inflation == pytest.approx(exact, rel=1e-5, abs=1e-5)
-        assert found.plain_inflation == pytest.approx(plain, rel=1e-5, abs=1e-5)
-        assert found.full_inflation == pytest.approx(full, rel=1e-5, abs=1e-5)
-        assert np.ravel(found.variances)[0] * 1001 - 1 == pytest.approx(exact, rel=1e-5, abs=1e-5)
+        assert audit.inflation == pytest.approx(exact, rel=1e-5, abs=1e-5)
+        assert audit.plain_inflation == pytest.approx(plain, rel=1e-5, abs=1e-5)
+        assert audit.full_inflation == pytest.approx(full, rel=1e-5, abs=1e-5)
+        assert np.ravel(audit.variances)[0] * 1001 - 1 == pytest.approx(exact, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["sgld", "BAOAB"])
 @pytest.mark.parametrize("estimator", ["minibatch", "practical", "svrg", "control_variate"])
 def test_linear_predictions(linear, estimator, name):
     for a in (0.02, 0.1, 0.3):
-        found = audit_state(linear, start(linear), estimator, name, a)
+        audit = audit_state(linear, start(linear), estimator, name, a)
         exact = exact_inflation(linear, estimator, name, a)
-        assert abs(found.inflation - exact) < max(0.05 * exact, 0.002)
+        assert abs(audit.inflation - exact) < max(0.05 * exact, 0.002)
 
 
 def test_gaussian_run(gaussian, gaussian_result):
@@ -239,12 +238,12 @@ def test_pima_run(pima, estimator, name, a, num_steps):
 
 
 def compare(target, result, precise=0.01):
-    """The audit of a run against what the run gave; the same from its state."""
+    """The audit of a run agrees with the run, and with the audit of its state."""
     inflation, error = target.measure(result)
-    found = vr.audit(result)
+    audit = vr.audit(result)
     assert error < precise * (1 + inflation)
     assert inflation < 1
-    assert abs(found.inflation - inflation) < near(inflation)
+    assert abs(audit.inflation - inflation) < near(inflation)
     again = vr.audit(
         target.posterior,
         target.data,
@@ -256,8 +255,8 @@ def compare(target, result, precise=0.01):
         order=result.context.sampler.order,
         anchor_order=result.context.sampler.anchor_order,
     )
-    assert again.verdict == found.verdict
-    assert again.inflation == pytest.approx(found.inflation, rel=1e-12)
+    assert again.verdict == audit.verdict
+    assert again.inflation == pytest.approx(audit.inflation, rel=1e-12)
 
 
 TABLE = [  # h lambda_max (sgld) and h sqrt(lambda_max) (BAOAB) that keep the inflation below 1
@@ -322,25 +321,25 @@ def test_measured_table(request, target, estimator, sgld, kinetic, name):
     ],
 )
 def test_verdict_flips_where_it_should(gaussian, gaussian_result, estimator, a, gain):
-    found = audit_state(gaussian, gaussian_result.state, estimator, "sgld", a)
-    assert found.helps is gain
-    assert found.verdict.startswith("gain: " if gain else "no gain: ")
-    assert found.verdict.count(".") == len(re.findall(r"\d\.\d", found.verdict)) + 1  # one sentence
+    audit = audit_state(gaussian, gaussian_result.state, estimator, "sgld", a)
+    assert audit.helps is gain
+    assert audit.verdict.startswith("gain: " if gain else "no gain: ")
+    assert audit.verdict.count(".") == len(re.findall(r"\d\.\d", audit.verdict)) + 1  # one sentence
     name = estimator.split(",")[0]
-    assert f"{name} makes posterior variances {found.inflation:.1%} too wide" in found.verdict
-    told = f"plain minibatches of {found.plain_batch_size} at the same cost {found.plain_inflation:.1%}"
-    assert told in found.verdict
-    assert found.plain_batch_size == {"svrg": 30, "practical": 30, "saga": 10}.get(name, 20)
+    assert f"{name} makes posterior variances {audit.inflation:.1%} too wide" in audit.verdict
+    text = f"plain minibatches of {audit.plain_batch_size} at the same cost {audit.plain_inflation:.1%}"
+    assert text in audit.verdict
+    assert audit.plain_batch_size == {"svrg": 30, "practical": 30, "saga": 10}.get(name, 20)
 
 
 def test_verdict_names_the_change(gaussian, gaussian_result):
-    """Of what differs in one thing, the least noise times cost; if it is no third better, nothing."""
+    """The option with the least noise times cost, if it is a third better."""
     state = gaussian_result.state
     for estimator, a in (("practical", 0.01), ("practical", 0.2), ("minibatch", 0.2)):
-        found = audit_state(gaussian, state, estimator, "sgld", a)
-        best = min(found.options, key=lambda option: option.noise * option.cost)
-        assert f"change to {best.change} ({best.inflation:.1%} at " in found.verdict
-    changes = {option.change for option in found.options}
+        audit = audit_state(gaussian, state, estimator, "sgld", a)
+        best = min(audit.options, key=lambda option: option.noise * option.cost)
+        assert f"change to {best.change} ({best.inflation:.1%} at " in audit.verdict
+    changes = {option.change for option in audit.options}
     assert changes == {
         "plain minibatches",
         "half the step size",
@@ -348,10 +347,10 @@ def test_verdict_names_the_change(gaussian, gaussian_result):
         "saga()",
         "order='shuffled'",
     }
-    found = audit_state(gaussian, state, "practical", "sgld", 0.01)
-    changes = {option.change: option for option in found.options}
+    audit = audit_state(gaussian, state, "practical", "sgld", 0.01)
+    changes = {option.change: option for option in audit.options}
     assert {"anchor_order='shuffled'", "anchor_size=400", "period=5"} < changes.keys()
-    assert changes["anchor_order='shuffled'"].cost == pytest.approx(found.cost)
+    assert changes["anchor_order='shuffled'"].cost == pytest.approx(audit.cost)
     assert changes["anchor_size=400"].cost == pytest.approx(60)
     assert changes["period=5"].cost == pytest.approx(40)
     assert changes["anchor_order='shuffled'"].inflation == pytest.approx(
@@ -363,10 +362,10 @@ def test_verdict_names_the_change(gaussian, gaussian_result):
 
 
 def test_noise_that_nobody_sees(gaussian, gaussian_result):
-    found = audit_state(gaussian, gaussian_result.state, "practical", "sgld", 1e-5)
-    assert not found.helps
-    assert "no gain: at this step size gradient noise is not seen" in found.verdict
-    assert "take a larger step size or plain minibatches" in found.verdict
+    audit = audit_state(gaussian, gaussian_result.state, "practical", "sgld", 1e-5)
+    assert not audit.helps
+    assert "no gain: at this step size gradient noise is not seen" in audit.verdict
+    assert "take a larger step size or plain minibatches" in audit.verdict
 
 
 def test_runs_that_reduce_nothing(gaussian, gaussian_result):
@@ -384,13 +383,13 @@ def test_runs_that_reduce_nothing(gaussian, gaussian_result):
 
 
 def test_unstable_steps(gaussian, gaussian_result, tmp_path):
-    """h (N+1) = 2 is the limit of stability, of all that is compared here."""
-    found = audit_state(gaussian, gaussian_result.state, "svrg", "sgld", 2.5)
-    assert not found.helps
-    assert found.inflation == found.plain_inflation == found.full_inflation == np.inf
-    told = "no gain: with svrg variances grow without limit at this step size; change to half the"
-    assert found.verdict.startswith(told)
-    figure = found.plot(tmp_path / "audit.png")
+    """h (N+1) = 2 is the limit of stability of all options."""
+    audit = audit_state(gaussian, gaussian_result.state, "svrg", "sgld", 2.5)
+    assert not audit.helps
+    assert audit.inflation == audit.plain_inflation == audit.full_inflation == np.inf
+    text = "no gain: with svrg variances grow without limit at this step size; change to half the"
+    assert audit.verdict.startswith(text)
+    figure = audit.plot(tmp_path / "audit.png")
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names == ["svrg: no limit", "minibatches of 30: no limit", "full gradient: no limit"]
     far = audit_state(gaussian, gaussian_result.state, "svrg", "sgld", 25.0)
@@ -398,20 +397,20 @@ def test_unstable_steps(gaussian, gaussian_result, tmp_path):
 
 
 def test_audit_of_a_result(gaussian, gaussian_result):
-    found = vr.audit(gaussian_result)
+    audit = vr.audit(gaussian_result)
     again = audit_state(gaussian, gaussian_result.state, "practical", "sgld", 0.02)
-    assert found == dataclasses.replace(again, variances=found.variances)
-    assert found.estimator == "practical"
-    assert found.cost == 30
-    assert found.evaluations == 3 * 1000
-    (block,) = found.blocks
-    noise = 1000 * 900 / 100 * 0.95  # N (N-n1)/n1 S2, held for 10 steps; differences cancel
+    assert audit == dataclasses.replace(again, variances=audit.variances)
+    assert audit.estimator == "practical"
+    assert audit.cost == 30
+    assert audit.evaluations == 3 * 1000
+    (block,) = audit.blocks
+    noise = 1000 * 900 / 100 * 0.95  # N (N-n1)/n1 S2, constant for 10 steps; differences cancel
     h = gaussian.step_size("sgld", 0.02)
     assert block.ratio == pytest.approx(h / 2 * noise, rel=1e-9)
     assert block.at_rest == pytest.approx(10 * h / 2 * noise, rel=1e-9)
     assert block.plain == pytest.approx(h / 2 * 1000 * 970 / 30 * 0.95, rel=1e-9)
-    assert block.inflation == found.inflation
-    assert found.drift == 0
+    assert block.inflation == audit.inflation
+    assert audit.drift == 0
 
 
 def test_cost_per_step(gaussian):
@@ -427,117 +426,19 @@ def test_cost_per_step(gaussian):
     assert cost(vr.control_variate(gaussian.mean)) == 20
 
 
-# ------------------------------------------------------------------------------- large models
-
-CLASSES, FEATURES, ROWS = 10, 59, 300  # 600 parameters
-
-
-class Softmax:
-    """600 parameters, and a state that is a little away from its anchor."""
-
-    def __init__(self):
-        rng = np.random.default_rng(0)
-        self.data = (
-            jnp.asarray(rng.normal(size=(ROWS, FEATURES))),
-            jnp.asarray(rng.integers(CLASSES, size=ROWS)),
-        )
-        self.posterior = vr.models.softmax.posterior(CLASSES)
-        zero = vr.models.softmax.initial(FEATURES, CLASSES)
-        self.point, self.anchor = (
-            jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape) * 0.05), zero)
-            for _ in range(2)
-        )
-
-    def audit(self, estimator, **orders):
-        kernel = vr.kernel(self.posterior, estimator, vr.sgld(), size=ROWS)
-        state = kernel.init(jax.random.key(0), self.point)
-        if estimator.name in ("practical", "svrg"):
-            state = state._replace(memory=state.memory._replace(anchor=self.anchor))
-        elif estimator.name == "control_variate":
-            state = state._replace(memory=state.memory._replace(center=self.anchor))
-        settings: dict[str, Any] = dict(estimator=estimator, integrator=vr.sgld(), step_size=1e-3)
-        return vr.audit(self.posterior, self.data, state, **settings, **orders)
-
-
-@pytest.fixture(scope="module")
-def softmax():
-    return Softmax()
-
-
-@pytest.fixture(scope="module")
-def softmax_audit(softmax):
-    return softmax.audit(vr.practical(60, 10))
-
-
-def spreads(values):
-    return np.sum((values - values.mean(0)) ** 2) / (len(values) - 1)
-
-
-def softmax_gradients(params, data):
-    """Per-datum gradients in NumPy: bias [N, K], weight [N, d K]."""
-    x, y = map(np.asarray, data)
-    logits = x @ np.asarray(params["weight"]) + np.asarray(params["bias"])
-    p = np.exp(logits - logits.max(1, keepdims=True))
-    error = np.eye(CLASSES)[y] - p / p.sum(1, keepdims=True)
-    return {"bias": error, "weight": (x[:, :, None] * error[:, None]).reshape(len(x), -1)}
-
-
-@pytest.mark.parametrize("estimator", ["practical", "svrg", "control_variate", "minibatch"])
-def test_large_models_are_measured(softmax, softmax_audit, estimator):
-    alpha, beta = (softmax_gradients(x, softmax.data) for x in (softmax.point, softmax.anchor))
-    f2, f1 = ROWS * (ROWS - 10) / 10, ROWS * (ROWS - 60) / 60
-    cost = {"practical": 26, "svrg": 30, "control_variate": 20, "minibatch": 10}[estimator]
-    f = ROWS * (ROWS - cost) / cost
-    found = softmax_audit
-    if estimator != "practical":
-        found = softmax.audit(vr.ESTIMATORS[estimator]())
-    assert [block.name for block in found.blocks] == ["bias", "weight"]
-    total = 0.0
-    for block in found.blocks:
-        a, b = alpha[block.name], beta[block.name]
-        difference = f2 * spreads(a - b)
-        noise, rest = {
-            "practical": (difference + f1 * spreads(b), difference + 10 * f1 * spreads(b)),
-            "minibatch": (f2 * spreads(a), f2 * spreads(a)),
-        }.get(estimator, (difference, difference))
-        unit = 1e-3 / 2 / block.parameters
-        assert block.parameters == a.shape[1]
-        assert block.ratio == pytest.approx(unit * noise, rel=1e-6)
-        assert block.at_rest == pytest.approx(unit * rest, rel=1e-6)
-        assert block.inflation == block.at_rest
-        assert block.plain == pytest.approx(unit * f * spreads(a), rel=1e-6)
-        total += 1e-3 / 2 / 600 * rest
-    assert found.inflation == pytest.approx(total, rel=1e-6)
-    assert found.full_inflation == 0
-    assert found.variances is None
-    assert found.helps is (estimator in ("svrg", "control_variate"))
-    assert found.evaluations == (4 if estimator == "minibatch" else 6) * ROWS  # itself, and plain
-    if estimator != "minibatch":
-        both = sum(spreads(alpha[name] - beta[name]) for name in alpha)
-        assert found.drift == pytest.approx(both / sum(map(spreads, alpha.values())), rel=1e-6)
-
-
-def test_shuffled_anchors_of_large_models(softmax, softmax_audit):
-    """60 divides 300: a sweep's errors cancel at rest, and at one step nothing changes."""
-    shuffled = softmax.audit(vr.practical(60, 10), order="shuffled", anchor_order="shuffled")
-    for one, other in zip(shuffled.blocks, softmax_audit.blocks, strict=True):
-        assert one.ratio == pytest.approx(other.ratio, rel=1e-9)
-        assert one.at_rest == pytest.approx(0, abs=1e-12)
-
-
 def test_sgnht_is_measured(gaussian_result):
-    """By the state of a real run: its anchor is no fiction."""
+    """At the state of a real run, whose anchor is a real one."""
     sampler = dataclasses.replace(
         gaussian_result.context.sampler, integrator=vr.sgnht(50.0), step_size=0.001
     )
     context = gaussian_result.context._replace(sampler=sampler)
-    found = vr.audit(dataclasses.replace(gaussian_result, context=context))
-    (block,) = found.blocks
+    audit = vr.audit(dataclasses.replace(gaussian_result, context=context))
+    (block,) = audit.blocks
     noise = 1000 * 900 / 100 * 0.95
     assert block.ratio == pytest.approx(0.001 / (2 * 50.0) * noise, rel=1e-6)
     assert block.at_rest == pytest.approx(10 * block.ratio, rel=1e-6)
-    assert found.variances is None
-    assert found.verdict.endswith("at most: the thermostat takes up noise as it adapts.")
+    assert audit.variances is None
+    assert audit.verdict.endswith("at most: the thermostat takes up noise as it adapts.")
 
 
 # ------------------------------------------------------------------------------------ messages
@@ -604,7 +505,7 @@ def test_bad_sources(gaussian, gaussian_result):
 
 
 def test_diverged_chains(gaussian_result):
-    """Chains that left the numbers are left out; without any other there is nothing to audit."""
+    """An audit omits chains that became non-finite; without any other it raises."""
     position = gaussian_result.state.position.at[1].set(jnp.nan)
     state = gaussian_result.state._replace(position=position)
     one = dataclasses.replace(gaussian_result, state=state, diverged=np.arange(128) == 1)
@@ -616,48 +517,3 @@ def test_diverged_chains(gaussian_result):
     )
     with pytest.raises(ValueError, match=r"every chain became non-finite\. chain 0 .* 0\.05"):
         vr.audit(gone)
-
-
-# -------------------------------------------------------------------------------- words, pictures
-
-
-def test_words(softmax_audit):
-    lines = str(softmax_audit).splitlines()
-    assert lines[0].startswith("no gain: practical makes posterior variances")
-    assert lines[2].split() == ["block", "parameters", "ratio", "at", "rest", "plain", "inflation"]
-    assert [line.split()[:2] for line in lines[3:]] == [["bias", "10"], ["weight", "590"]]
-    assert len({len(line) for line in lines[2:]}) == 1
-
-
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_plot(softmax_audit, tmp_path, kind):
-    found = softmax_audit
-    path = tmp_path / f"audit.{kind}"
-    figure = found.plot(path)
-    begins = {"png": b"\x89PNG", "svg": b"<?xml"}[kind]
-    assert path.read_bytes().startswith(begins)
-    left, right = figure.axes
-    widths = [bar.get_width() for bar in left.patches]
-    assert widths == pytest.approx([100 * v for v in (found.inflation, found.plain_inflation, 0)])
-    assert [label.get_text() for label in right.get_yticklabels()] == ["bias", "weight"]
-    bars = [bar.get_width() for bar in right.patches]
-    expected = [b.at_rest for b in found.blocks] + [b.plain for b in found.blocks]
-    assert bars == pytest.approx(expected)
-    assert figure.get_suptitle().replace("\n", " ") == found.verdict
-    assert found.plot() is not None
-
-
-@pytest.mark.parametrize(
-    ("shape", "parameters", "rows"),
-    [
-        ((100, 5), 10, 100),
-        ((60_000, 784), 79_510, 4096),
-        ((45_000, 32, 32, 3), 269_722, 4096),
-        ((4_500, 10, 32, 32, 3), 269_722, 546),  # groups of images
-        ((59_000, 35), 13_986_078, 307),
-        ((59_000, 35), 1_000_000_000, 256),
-    ],
-)
-def test_an_audit_looks_at_fewer_rows_where_they_are_dear(shape, parameters, rows):
-    data = np.broadcast_to(0, shape), np.broadcast_to(0, shape[:1])
-    assert subsample_size(data, shape[0], parameters) == rows

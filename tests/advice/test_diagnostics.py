@@ -83,8 +83,8 @@ def test_the_population_discrepancy_by_quadrature(law, kernel, c, beta):
     k = (c**2 + r) ** beta if kernel == "imq" else np.exp(-r / (2 * c**2))
     want = delta @ k @ delta
     assert want > 1e-3
-    found = at_nodes(q, TARGET, kernel=kernel, bandwidth=c, beta=beta)
-    np.testing.assert_allclose(found, want, rtol=0, atol=1e-9)
+    computed = at_nodes(q, TARGET, kernel=kernel, bandwidth=c, beta=beta)
+    np.testing.assert_allclose(computed, want, rtol=0, atol=1e-9)
 
 
 def test_the_population_discrepancy_by_adaptive_quadrature():
@@ -101,8 +101,8 @@ def test_the_population_discrepancy_by_adaptive_quadrature():
 
     want, error = integrate.dblquad(integrand, -6, 7, -6, 7, epsabs=1e-9, epsrel=1e-9)
     assert error < 1e-8
-    found = at_nodes(Mixture((1.0, m, math.sqrt(v))), Mixture((1.0, 0.0, 1.0)))
-    np.testing.assert_allclose(found, want, rtol=0, atol=1e-8)
+    computed = at_nodes(Mixture((1.0, m, math.sqrt(v))), Mixture((1.0, 0.0, 1.0)))
+    np.testing.assert_allclose(computed, want, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(("kernel", "c", "beta"), KERNELS)
@@ -117,8 +117,8 @@ def test_closed_form_of_two_normals_with_the_gaussian_kernel(m, v, c):
     """q = N(m, v), p = N(0, 1), for which delta(x) = -m + (1/v - 1)(x - m)."""
     want = c / np.sqrt(c**2 + 2 * v) * (m**2 + (1 - v) ** 2 / (c**2 + 2 * v))
     law, standard = Mixture((1.0, m, np.sqrt(v))), Mixture((1.0, 0.0, 1.0))
-    found = at_nodes(law, standard, kernel="rbf", bandwidth=c)
-    np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
+    computed = at_nodes(law, standard, kernel="rbf", bandwidth=c)
+    np.testing.assert_allclose(computed, want, rtol=0, atol=1e-12)
 
 
 X3, S3 = normal(2, 7, 3) + 2.0
@@ -149,18 +149,18 @@ def test_both_statistics_in_three_dimensions_by_autodiff(
     shares = np.outer(w, w) * (1 - np.eye(7) if unbiased else 1)
     want = np.sum(shares * stein_by_autodiff(kernel, c, beta)) / np.sum(shares)
     options = {"kernel": kernel, "bandwidth": c, "beta": beta}
-    found = ksd(X3, S3, weights=w, unbiased=unbiased, **options)
-    np.testing.assert_allclose(found.squared, want, rtol=1e-12)
-    assert found.value == np.sqrt(found.squared)
-    assert found.evaluations == 0
+    computed = ksd(X3, S3, weights=w, unbiased=unbiased, **options)
+    np.testing.assert_allclose(computed.squared, want, rtol=1e-12)
+    assert computed.value == np.sqrt(computed.squared)
+    assert computed.evaluations == 0
 
 
 def test_a_negative_u_statistic_has_the_value_zero():
-    found = ksd(column([-1.0, 1.0]), column([1.0, -1.0]), unbiased=True)  # of N(0, 1)
+    computed = ksd(column([-1.0, 1.0]), column([1.0, -1.0]), unbiased=True)  # of N(0, 1)
     # -2 phi' - 4 r phi'' + 2 phi' (t - s)(x - y) + phi s t at r = 4
-    assert np.isclose(found.squared, 5**-1.5 - 12 * 5**-2.5 - 4 * 5**-1.5 - 5**-0.5)
-    assert found.squared < 0
-    assert found.value == 0.0
+    assert np.isclose(computed.squared, 5**-1.5 - 12 * 5**-2.5 - 4 * 5**-1.5 - 5**-0.5)
+    assert computed.squared < 0
+    assert computed.value == 0.0
 
 
 def test_the_u_statistic_is_unbiased_and_the_v_statistic_is_too_large():
@@ -220,8 +220,8 @@ def test_the_median_bandwidth():
     x = column([0.0, 1.0, 3.0])  # distances 1, 2, 3
     s = column([0.3, -0.2, 0.5])
     for kernel in ("imq", "rbf"):
-        found = ksd(x, s, kernel=kernel, bandwidth="median")
-        assert found == ksd(x, s, kernel=kernel, bandwidth=2.0)
+        computed = ksd(x, s, kernel=kernel, bandwidth="median")
+        assert computed == ksd(x, s, kernel=kernel, bandwidth=2.0)
 
 
 def test_digits_survive_far_from_the_origin():
@@ -247,12 +247,12 @@ MEAN, VARIANCE = vr.models.gaussian.exact(DATA, variance=2.0, prior_variance=3.0
 @pytest.mark.parametrize("precondition", [True, False])
 def test_scores_of_the_posterior_and_their_cost(precondition):
     draws = MEAN + 0.1 * normal(3, 5, 2)
-    found = kernel_stein_discrepancy(POSTERIOR, DATA, draws, precondition=precondition)
+    computed = kernel_stein_discrepancy(POSTERIOR, DATA, draws, precondition=precondition)
     x = draws.reshape(15, 2)
     want = ksd(x, (MEAN - x) / VARIANCE, precondition=precondition)
-    np.testing.assert_allclose(found.squared, want.squared, rtol=1e-10)
-    np.testing.assert_allclose(found.value, want.value, rtol=1e-10)
-    assert found.evaluations == 15 * 300
+    np.testing.assert_allclose(computed.squared, want.squared, rtol=1e-10)
+    np.testing.assert_allclose(computed.value, want.value, rtol=1e-10)
+    assert computed.evaluations == 15 * 300
 
 
 def split_loglik(params, x):
@@ -340,31 +340,31 @@ def test_noise_ratio_by_quadrature_over_minibatches_and_injected_noise():
     whole = np.sum(shares * (steps - np.sum(shares * steps)) ** 2)
     exact = theta + h * np.mean(estimates) + np.sqrt(2 * h * T) * nodes
     injected = np.sum(weights * (exact - np.sum(weights * exact)) ** 2)
-    found = gradient_noise_ratio(posterior, x, theta, step_size=h, temperature=T, batch_size=2)
-    np.testing.assert_allclose(found.minibatch, whole / injected - 1, rtol=1e-10)
-    assert found.practical is None
-    assert found.svrg is None
+    ratios = gradient_noise_ratio(posterior, x, theta, step_size=h, temperature=T, batch_size=2)
+    np.testing.assert_allclose(ratios.minibatch, whole / injected - 1, rtol=1e-10)
+    assert ratios.practical is None
+    assert ratios.svrg is None
 
 
 def test_noise_ratio_is_what_the_noise_adds_to_the_stationary_variance():
-    """Exactly so for independent minibatches, and in the limit of small steps for held anchors."""
+    """Exact for independent minibatches; for anchors the limit of small steps."""
     x, h = DATA[:20, 0], 1e-6
-    held = {"anchor_size": 5, "period": 4}
+    anchors = {"anchor_size": 5, "period": 4}
     full, plain, practical = (
         vr.theory.stationary(
             vr.theory.gaussian_mean(x), estimator, vr.sgld(), step_size=h, batch_size=2
         ).covariance.item()
-        for estimator in (vr.full(), vr.minibatch(), vr.practical(**held))
+        for estimator in (vr.full(), vr.minibatch(), vr.practical(**anchors))
     )
-    found = gradient_noise_ratio(
-        vr.models.gaussian.posterior(), x, 0.1, 0.3, step_size=h, batch_size=2, **held
+    ratios = gradient_noise_ratio(
+        vr.models.gaussian.posterior(), x, 0.1, 0.3, step_size=h, batch_size=2, **anchors
     ).zero_frequency
-    np.testing.assert_allclose(found.minibatch, plain / full - 1, rtol=1e-8)
-    np.testing.assert_allclose(found.practical, practical / full - 1, rtol=1e-3)
+    np.testing.assert_allclose(ratios.minibatch, plain / full - 1, rtol=1e-8)
+    np.testing.assert_allclose(ratios.practical, practical / full - 1, rtol=1e-3)
 
 
 def test_noise_ratio_of_every_leaf_and_estimator_by_enumeration():
-    """Leaves of 1 and 2 numbers: their own dimension each, and 3 in all."""
+    """Leaves of 1 and 2 numbers: each has its own dimension, and the total 3."""
     data = DATA[:5] * np.array([1.0, 3.0])
     params = {"a": jnp.array(0.3), "b": {"c": jnp.array([[0.1], [-0.4]])}}
     anchor = {"a": jnp.array(0.1), "b": {"c": jnp.array([[1.1], [0.4]])}}
@@ -374,7 +374,7 @@ def test_noise_ratio_of_every_leaf_and_estimator_by_enumeration():
 
     posterior = vr.Posterior(split_logprior, quartic)
     h, T = 0.02, 0.5
-    found = gradient_noise_ratio(
+    ratios = gradient_noise_ratio(
         posterior,
         data,
         params,
@@ -402,16 +402,16 @@ def test_noise_ratio_of_every_leaf_and_estimator_by_enumeration():
         return ratio(plain), ratio(both), ratio(step), ratio(both - step[:, None])
 
     whole = [np.concatenate([each["a"], each["b.c"]], axis=1) for each in (alpha, beta)]
-    blocks = found.blocks or {}
+    blocks = ratios.blocks or {}
     assert set(blocks) == {"a", "b.c"}
     for block, gradients in (
-        (found, whole),
+        (ratios, whole),
         (blocks["a"], (alpha["a"], beta["a"])),
         (blocks["b.c"], (alpha["b.c"], beta["b.c"])),
     ):
-        plain, practical, svrg, held = all_ratios(*gradients)
+        plain, practical, svrg, anchor = all_ratios(*gradients)
         np.testing.assert_allclose(block[:3], (plain, practical, svrg), rtol=1e-10, atol=1e-15)
-        zero = (plain, svrg + 4 * held, svrg)
+        zero = (plain, svrg + 4 * anchor, svrg)
         np.testing.assert_allclose(block.zero_frequency, zero, rtol=1e-10, atol=1e-15)
 
 

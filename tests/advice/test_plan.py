@@ -1,8 +1,7 @@
-"""Plans: what they choose, what they cost, what they predict, and messages."""
+"""Plans: choices, costs, predictions and messages."""
 
 import dataclasses
 import math
-import time
 from datetime import timedelta
 from importlib import import_module
 from types import SimpleNamespace
@@ -11,6 +10,19 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.linear_plan import (
+    COVARIANCE,
+    DATA,
+    MEAN,
+    POSTERIOR,
+    SIZE,
+    START,
+    VARIANCES,
+    X,
+    Y,
+    moments,
+    scores,
+)
 
 import vrsgmcmc as vr
 from vrsgmcmc.advice.forecasts import predict
@@ -27,17 +39,9 @@ from vrsgmcmc.advice.plan.candidates import (
 from vrsgmcmc.advice.plan.planner import cheapest
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.kernel import check_sizes
-from vrsgmcmc.theory import forecast, linear_regression
+from vrsgmcmc.theory import forecast
 from vrsgmcmc.theory.forecast.local import Local
 
-SIZE = 400
-rng = np.random.default_rng(0)
-X = rng.normal(size=(SIZE, 3)) * [1.0, 0.5, 0.3]
-Y = X @ rng.normal(size=3) + rng.normal(size=SIZE)
-PROBLEM = linear_regression(X, Y)
-MEAN, COVARIANCE = PROBLEM.posterior()
-VARIANCES = np.diagonal(COVARIANCE)
-POSTERIOR, DATA, START = vr.models.linear.posterior(), (X, Y), jnp.zeros(3)
 BUDGET = 150 * SIZE
 
 
@@ -70,27 +74,6 @@ def make_candidate(estimator, batch_size=10, num_steps=100, step_size=1e-3):
 
 def cost(candidate):
     return candidate.sampler.evaluations(SIZE, candidate.num_steps)
-
-
-def first(x):
-    return x
-
-
-def square(x, center):
-    return jnp.square(x - center)
-
-
-def moments(mean):
-    return {"first": first, "square": vr.observable(square, data=jnp.asarray(mean))}
-
-
-def scores(result, num_chains, mean, variances):
-    """C of each group of `num_chains` chains, from their averages together."""
-    shape = -1, num_chains, len(mean)
-    away = (np.asarray(result.averages["first"]) - mean).reshape(shape).mean(1)
-    spread = np.asarray(result.averages["square"]).reshape(shape).mean(1) - away**2
-    errors = away**2 / variances + (spread - variances) ** 2 / (2 * variances**2)
-    return errors.mean(-1) / 2
 
 
 # ------------------------------------------------------------------------------------ a plan
@@ -149,7 +132,7 @@ def test_the_mode_is_found(plan_and_costs):
 
 
 def test_a_plan_runs_as_predicted(plan_and_costs):
-    """One program: 96 chains, each a run of its own."""
+    """96 independent runs, as the chains of one program."""
     plan, _ = plan_and_costs
     result = vr.sample(
         5,
@@ -185,7 +168,7 @@ def test_parts_of_the_score(plan_and_costs):
         order=plan["order"],
         num_steps=plan["num_steps"],
     )
-    assert plan.score == pytest.approx(float(there.score[0]), rel=0.5)  # it saw a part of the data
+    assert plan.score == pytest.approx(float(there.score[0]), rel=0.5)  # it used a sample
 
 
 def test_runners_up(plan_and_costs):
@@ -221,7 +204,7 @@ def test_words(plan_and_costs):
 
 
 def test_the_same_seed_gives_the_same_plan(plan_and_costs):
-    """And a budget in passes is one in evaluations."""
+    """Also with the budget in passes instead of evaluations."""
     plan, _ = plan_and_costs
     again = vr.plan(POSTERIOR, DATA, lambda key: START, budget="150 passes", num_chains=1)
     assert again.settings == plan.settings
@@ -265,7 +248,7 @@ def test_budgets(budget, evaluations, seconds):
     ],
 )
 def test_costs(estimator, batch_size, each, anchor, period):
-    """Refreshes are whole: a run pays for the first before its first step."""
+    """A run pays for whole refreshes, for the first one before its first step."""
     sampler = make_candidate(estimator, batch_size).sampler
     assert estimator.cost(SIZE, batch_size) == each
     assert estimator.refresh_size(SIZE) == anchor
@@ -319,7 +302,7 @@ def test_ranking():
 
 
 def test_candidates():
-    """What no run can be made of is no candidate."""
+    """Every candidate can run."""
     augmented = dataclasses.replace(POSTERIOR, augment=lambda key, item: item)
     for case, left_out in (
         (make_case(), set()),
@@ -353,7 +336,7 @@ class Errors:
 @pytest.mark.parametrize("scale", [600.0, 5e3, 1e5, 1e7])
 @pytest.mark.parametrize("power", [0.6, 1.0])
 def test_cheapest(monkeypatch, scale, power):
-    """The error falls from 1/4, at first slowly: the smallest budget is found in a few looks."""
+    """The search for the smallest budget needs few rankings when the error falls like this."""
     errors = Errors(lambda allowance: 0.25 / (1 + (allowance / scale) ** 3) ** (power / 3))
     monkeypatch.setattr(planner, "rank", errors)
     evaluations, ranking = cheapest(make_case(), 1000, 0.01)
@@ -362,7 +345,7 @@ def test_cheapest(monkeypatch, scale, power):
     assert ranking[0].score == errors.error(allowance) <= 0.01
     assert enough <= allowance <= 1.27 * enough
     assert len(errors.allowances) < 16
-    # within a budget: that, or all of it
+    # within a budget: the smallest one, or all of it
     most = 0.9 * evaluations / 1.27
     assert cheapest(make_case(), 1000, 0.01, most=most)[0] == most
     again, _ = cheapest(make_case(), 1000, 0.01, most=3 * evaluations)
@@ -371,7 +354,7 @@ def test_cheapest(monkeypatch, scale, power):
 
 def test_cheapest_has_limits(monkeypatch):
     monkeypatch.setattr(planner, "rank", Errors(lambda allowance: 0.004))
-    evaluations, _ = cheapest(make_case(), 1000, 0.01)  # at once: the least that is looked at
+    evaluations, _ = cheapest(make_case(), 1000, 0.01)  # the smallest one of the search
     assert evaluations == pytest.approx((1000 + 4 * 2 * SIZE) / 0.98)
     errors = Errors(lambda allowance: 0.02)
     monkeypatch.setattr(planner, "rank", errors)
@@ -381,7 +364,7 @@ def test_cheapest_has_limits(monkeypatch):
 
 
 class Trials:
-    """In place of `sample`: how far out each trial went, one after the other."""
+    """In place of `sample`: a list of how far out each trial goes."""
 
     def __init__(self, *spreads):
         self.spreads, self.calls = list(spreads), []
@@ -430,7 +413,7 @@ def test_trials_that_never_fit(monkeypatch):
 
 
 def test_a_step_without_a_law_is_not_believed(monkeypatch):
-    """Predicted to have no stationary law: that it stayed finite for a while proves nothing."""
+    """A step size without a stationary law is halved although the trial stays finite."""
     monkeypatch.setattr(trial, "sample", Trials(1.0))
     begin = make_candidate(vr.full(), SIZE, step_size=3.0 / local_model().curvature.max())
     end, _, note = trial.run_trial(make_case(), begin, 1e6, 0)
@@ -483,7 +466,7 @@ def test_too_many_parameters():
 
 
 def test_too_small_a_budget(monkeypatch):
-    """The pilot, or the trial, leaves too little: at that moment it is said."""
+    """An error as soon as the pilot, or the trial, leaves too little."""
 
     def pilot_of(cost):
         return lambda *arguments: (jnp.asarray(MEAN), local_model(), cost)
@@ -502,7 +485,7 @@ def test_too_small_a_budget(monkeypatch):
         ValueError, match="planning took 3,900 evaluations and leaves fewer than 20"
     ):
         vr.plan(POSTERIOR, DATA, START, budget=4000)
-    # a trial that took more than its share shortens the run, and the prediction knows
+    # a trial that took more than its share shortens the run and changes the prediction
     short = vr.plan(POSTERIOR, DATA, START, budget=8000, num_chains=1)
     assert short.pilot == 3900
     assert cost(short.choice) <= 8000 - 3900
@@ -511,111 +494,3 @@ def test_too_small_a_budget(monkeypatch):
         local_model(), short.choice.sampler, num_steps=short.choice.num_steps, num_chains=1
     )
     assert short.score == pytest.approx(float(again.score[0]))
-
-
-# -------------------------------------------------------------------------- whole plans, slow
-
-
-def check(posterior, data, plan, mean, variances, groups=64, factor=1.5):
-    """As the user does it, and then often enough to know the error."""
-    result = vr.sample(1, posterior, data, plan.init, **plan, keep="averages", progress=False)
-    assert not result.diverged.any()
-    assert result.evaluations + plan.pilot <= plan.budget
-    result = vr.sample(
-        2,
-        posterior,
-        data,
-        plan.init,
-        **{**plan, "num_chains": groups * plan.num_chains},
-        keep="averages",
-        observables=moments(mean),
-        progress=False,
-    )
-    each = scores(result, plan.num_chains, mean, variances)
-    assert 1 / factor < each.mean() / plan.score < factor
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("budget", "num_chains"), [("40 passes", 1), ("400 passes", 4)])
-@pytest.mark.parametrize("name", ["gaussian", "linear", "logistic"])
-def test_plans(name, budget, num_chains):
-    if name == "gaussian":
-        posterior, data = vr.models.gaussian.posterior(), np.random.default_rng(1).normal(size=700)
-        mean, variance = vr.models.gaussian.exact(data)
-        mean, variances, start = np.atleast_1d(mean), np.atleast_1d(variance), jnp.zeros(1)
-        data = data[:, None]
-    elif name == "linear":
-        posterior, data, mean, variances, start = POSTERIOR, DATA, MEAN, VARIANCES, START
-    else:
-        posterior, data, start = vr.models.logistic.posterior(), logistic_data(), jnp.zeros(3)
-        mean, variances = by_quadrature(*data)
-    plan = vr.plan(posterior, data, start, budget=budget, num_chains=num_chains)
-    check(posterior, data, plan, mean, variances)
-
-
-def logistic_data():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(500, 3)) * [1.0, 0.7, 0.5]
-    return x, (rng.uniform(size=500) < 1 / (1 + np.exp(-x @ [1.0, -0.5, 0.3]))).astype(int)
-
-
-def by_quadrature(x, y):
-    """Posterior means and variances on a grid of 41^3 points around the mode."""
-    signed, mode = np.where(y[:, None] == 1, x, -x), np.zeros(3)
-    for _ in range(20):
-        p = 1 / (1 + np.exp(signed @ mode))
-        precision = np.eye(3) + (signed * (p * (1 - p))[:, None]).T @ signed
-        mode = mode + np.linalg.solve(precision, signed.T @ p - mode)
-    nodes = np.stack(np.meshgrid(*[np.linspace(-6, 6, 41)] * 3, indexing="ij"), -1).reshape(-1, 3)
-    points = mode + nodes @ np.linalg.inv(np.linalg.cholesky(precision))
-    height = -np.logaddexp(0, -points @ signed.T).sum(1) - np.sum(points**2, 1) / 2
-    weight = np.exp(height - height.max())
-    weight /= weight.sum()
-    mean = weight @ points
-    return mean, weight @ (points - mean) ** 2
-
-
-@pytest.mark.slow
-def test_targets():
-    wanted = vr.plan(POSTERIOR, DATA, START, target=0.01)
-    assert 0.5 * 0.01 < wanted.score <= 0.01
-    check(POSTERIOR, DATA, wanted, MEAN, VARIANCES)
-    within = vr.plan(POSTERIOR, DATA, START, budget="5000 passes", target=0.01)
-    assert within.score <= 0.01
-    assert within.budget < 2 * wanted.budget
-    short = vr.plan(POSTERIOR, DATA, START, budget="60 passes", target=1e-4)
-    assert short.budget == 60 * SIZE
-    assert short.note == "The target C = 0.0001 is out of reach for this budget."
-
-
-@pytest.mark.slow
-def test_seconds():
-    with pytest.raises(ValueError, match=r"planning alone took .* s\. Give more time"):
-        vr.plan(POSTERIOR, DATA, START, budget="0.01 s")
-    begun = time.monotonic()
-    plan = vr.plan(POSTERIOR, DATA, START, budget=timedelta(seconds=120))
-    took = time.monotonic() - begun
-    assert took < 120
-    result = vr.sample(1, POSTERIOR, DATA, plan.init, **plan, keep="averages", progress=False)
-    assert result.evaluations + plan.pilot == pytest.approx(plan.budget, rel=0.01)
-    # a datum of the full gradient costs less than one that is drawn, which is what was timed
-    assert 0.05 * (120 - took) < result.seconds < 2 * (120 - took)
-
-
-@pytest.mark.slow
-def test_a_misleading_mode():
-    """A flat top with steep sides: the curvature at the mode is far less than that around it."""
-
-    def logprior(x):
-        return -0.5e-2 * jnp.sum(x**2)
-
-    def loglik(x, datum):
-        return -datum * jnp.sum(x**2 / 2 + (x / 0.2) ** 4)
-
-    posterior, data = vr.Posterior(logprior, loglik), np.linspace(0.5, 1.5, 300)
-    plan = vr.plan(posterior, data, jnp.full(2, 0.1), budget="100 passes")
-    assert "a trial went further out than the model predicts" in plan.note
-    assert str(plan).endswith(plan.note)
-    result = vr.sample(1, posterior, data, plan.init, **plan, keep="averages", progress=False)
-    assert not result.diverged.any()
-    assert result.evaluations + plan.pilot <= plan.budget

@@ -1,4 +1,4 @@
-"""Figures: labels, densities, and files that do not depend on when they were made."""
+"""Figures: labels, densities, and files that do not depend on time."""
 
 import numpy as np
 import pytest
