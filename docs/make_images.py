@@ -15,7 +15,7 @@ from measure import EQUAL_COST, Gaussian, Pima
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
-from vrsgmcmc.reports.figures import COLOURS, GREY, label_ends, style
+from vrsgmcmc.reports.figures import COLOURS, GREY, GRID, label_ends, style
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = 1000
@@ -113,7 +113,7 @@ def excess_variance():
         axes.set_ylabel("posterior variance too wide by")
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.grid(color="#E5E5E5", linewidth=0.8)
+        axes.grid(color=GRID, linewidth=0.8)
         label_ends(axes, names)
     grid[1].set_xlabel("step size h λ_max;  a step costs 30 gradients (grey: N)")
     figure.savefig(IMAGES / "excess-variance.png", dpi=96)

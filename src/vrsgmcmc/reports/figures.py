@@ -32,7 +32,7 @@ LINE_STYLES = [
     *((colour, (0, (1, 1.2))) for colour in COLOURS),
 ]
 WIDTH = 7.2  # inches: letters stay legible on a phone
-GREY = "#8C8C8C"
+GREY, GRID = "#8C8C8C", "#E5E5E5"
 INK = "#333333"
 MOST_EFFECTIVE = 2000  # draws, for the width of a density: draws of a chain depend on each other
 
@@ -97,7 +97,7 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
             names.append((name, GREY, max(end for _, _, end, _ in names), height))
         if panel.log_y:
             axes.set_yscale("log")
-        axes.grid(axis="y", color="#E5E5E5", linewidth=0.8)
+        axes.grid(axis="y", color=GRID, linewidth=0.8)
         axes.set_axisbelow(True)
         label_ends(axes, names)
     grid[-1].set_xlabel(x_label)

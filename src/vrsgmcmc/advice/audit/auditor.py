@@ -179,12 +179,10 @@ def audit_at(context: Context, state: State, center: Params) -> Audit:
         Option(change, there.noise, there.inflation, other.cost_per_step(size))
         for (change, other), there in zip(samplers, others, strict=True)
     ]
-    blocks = tuple(
-        Block(
-            block, leaf.size, *own.blocks[block][:2], plain.blocks[block][1], own.blocks[block][2]
-        )
-        for block, leaf in named_leaves(center)
-    )
+    blocks = []
+    for block, leaf in named_leaves(center):
+        ratio, at_rest, inflation = own.blocks[block]
+        blocks.append(Block(block, leaf.size, ratio, at_rest, plain.blocks[block][1], inflation))
     helps, verdict = judge(name, own, cost, plain_size, options)
     if sampler.integrator.name == "sgnht":
         verdict += " That is at most: the thermostat takes up noise as it adapts."
@@ -198,7 +196,7 @@ def audit_at(context: Context, state: State, center: Params) -> Audit:
         drift=own.drift,
         cost=cost,
         plain_batch_size=plain_size,
-        blocks=blocks,
+        blocks=tuple(blocks),
         options=tuple(options),
         variances=own.variances,
         evaluations=own.evaluations + plain.evaluations if model is None else model.evaluations,
