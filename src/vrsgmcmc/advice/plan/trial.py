@@ -11,9 +11,10 @@ from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc.advice.forecasts import predict
 from vrsgmcmc.advice.plan.candidates import FEWEST_STEPS, Candidate, Case, Pace
-from vrsgmcmc.core import Params, observable
+from vrsgmcmc.core import Params, Sampler, observable
 from vrsgmcmc.core.estimators import minibatch
-from vrsgmcmc.run import sample
+from vrsgmcmc.core.integrators import sgld
+from vrsgmcmc.run import Result, sample
 
 TRIAL = 0.02  # of the budget, for a trial of the best candidate
 MOST_HALVINGS = 5
@@ -35,16 +36,8 @@ def run_trial(
         sampler = candidate.sampler
         count = sampler.affordable_steps(model.size, TRIAL * evaluations)
         count = min(int(np.clip(count, FEWEST_STEPS, 2000)), candidate.num_steps)
-        result = sample(
-            seed,
-            case.posterior,
-            case.data,
-            case.mode,
-            **candidate._replace(num_steps=count).settings(num_chains=1),
-            keep="averages",
-            observables={"spread": distance},
-            progress=False,
-        )
+        settings = candidate._replace(num_steps=count).settings(num_chains=1)
+        result = run(case, seed, **settings, observables={"spread": distance})
         cost += result.evaluations
         limit = 2 * (1 + float(predict(model, sampler).inflation.max())) + 6 / np.sqrt(len(center))
         if not result.diverged[0] and float(result.averages["spread"][0]) < limit < np.inf:
@@ -60,6 +53,12 @@ def run_trial(
     return candidate, cost, note
 
 
+def run(case: Case, seed: int, **settings: Any) -> Result:
+    """A run from the mode that keeps only averages."""
+    start = case.posterior, case.data, case.mode
+    return sample(seed, *start, **settings, keep="averages", progress=False)
+
+
 def square_distance(params: Params, data: dict[str, Any]) -> Any:
     """(x - c)^T H (x - c) / d, with H = root root^T."""
     return jnp.mean(jnp.square((ravel_pytree(params)[0] - data["center"]) @ data["root"]))
@@ -68,22 +67,13 @@ def square_distance(params: Params, data: dict[str, Any]) -> Any:
 def measure_pace(case: Case) -> tuple[Pace, int]:
     """Seconds per step and per datum of a step, all chains together, and the evaluations."""
     times, cost = [], 0
+    step_size = 1e-3 / float(case.model.curvature.max())
     batch_sizes = (min(5, case.model.size), min(100, case.model.size))
     for batch_size in batch_sizes:
+        sampler = Sampler(minibatch(), sgld(), step_size, batch_size)
         for count in (200, 2000):  # the first compiles
-            result = sample(
-                0,
-                case.posterior,
-                case.data,
-                case.mode,
-                estimator=minibatch(),
-                step_size=1e-3 / float(case.model.curvature.max()),
-                batch_size=batch_size,
-                num_steps=count,
-                num_chains=case.num_chains,
-                keep="averages",
-                progress=False,
-            )
+            settings = Candidate(sampler, count, 0.0, 0.0).settings(case.num_chains)
+            result = run(case, 0, **settings)
             cost += result.evaluations
         times.append(result.seconds / count)
     per_datum = max(times[1] - times[0], 0.0) / max(batch_sizes[1] - batch_sizes[0], 1)
