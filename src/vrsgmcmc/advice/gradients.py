@@ -5,11 +5,18 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core import Batch, Data, Params, Posterior, likelihood_gradient, prior_gradient
+from vrsgmcmc.core import (
+    Data,
+    Params,
+    Posterior,
+    all_rows,
+    likelihood_gradient,
+    prior_gradient,
+)
 
 
 def full_gradient(posterior: Posterior, data: Data, params: Params) -> Params:
     """The gradient at `params`; N evaluations."""
-    batch = Batch(jnp.arange(jax.tree.leaves(data)[0].shape[0]), data)
+    batch = all_rows(data)
     likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
     return jax.tree.map(jnp.add, likelihood, prior_gradient(posterior, params))

@@ -35,6 +35,7 @@ from vrsgmcmc.core import (
     State,
     check_pair,
     check_sizes,
+    data_size,
     named_leaves,
     one_of,
     positive,
@@ -158,7 +159,7 @@ def finite_chains(result: Result) -> tuple[Context, State, Params]:
 def audit_at(context: Context, state: State, center: Params) -> Audit:
     """The audit at a state, with the local model at `center`."""
     posterior, data, sampler = context
-    name, size = sampler.estimator.name, jax.tree.leaves(data)[0].shape[0]
+    name, size = sampler.estimator.name, data_size(data)
     cost = sampler.cost_per_step(size)
     plain_size = int(np.clip(round(cost), 1, size))
     plain_sampler = replace(sampler, estimator=minibatch(), batch_size=plain_size)

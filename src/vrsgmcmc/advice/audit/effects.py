@@ -14,7 +14,7 @@ import numpy as np
 
 from vrsgmcmc import theory
 from vrsgmcmc.advice.forecasts import predict
-from vrsgmcmc.core import Data, Params, Posterior, Sampler, State, named_leaves, tree
+from vrsgmcmc.core import Data, Params, Posterior, Sampler, State, data_size, named_leaves, tree
 from vrsgmcmc.core.estimators import full
 from vrsgmcmc.theory import LARGEST, Local
 
@@ -64,7 +64,7 @@ def predict_effect(model: Local, sampler: Sampler, center: Params) -> Effect:
 
 def measure_effect(posterior: Posterior, data: Data, sampler: Sampler, state: State) -> Effect:
     """The effect at the state of the first chain, block by block, in the limit of small steps."""
-    estimator, size = sampler.estimator, jax.tree.leaves(data)[0].shape[0]
+    estimator, size = sampler.estimator, data_size(data)
     if estimator.name == "saga":
         raise ValueError(
             f"audit: saga() on more than {LARGEST} parameters, or with {sampler.integrator.name}, is "

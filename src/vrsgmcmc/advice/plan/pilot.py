@@ -17,7 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc.advice.gradients import full_gradient
-from vrsgmcmc.core import Data, Params, Posterior
+from vrsgmcmc.core import Data, Params, Posterior, data_size
 from vrsgmcmc.run import find_mode
 from vrsgmcmc.theory import Local, local
 
@@ -29,7 +29,7 @@ def pilot(
     posterior: Posterior, data: Data, params: Params, rows: int, seed: int
 ) -> tuple[Params, Local, int]:
     """A mode, the local model there, and the evaluations of both."""
-    size = jax.tree.leaves(data)[0].shape[0]
+    size = data_size(data)
     sample_posterior, sample = posterior, data
     if rows < size:
         index = np.sort(np.random.default_rng(seed).choice(size, rows, replace=False))

@@ -25,7 +25,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
-from vrsgmcmc.core import Batch, Posterior, augment_batch
+from vrsgmcmc.core import Batch, Posterior, augment_batch, data_size
 
 Array = np.ndarray
 
@@ -55,7 +55,7 @@ def local(
     posterior: Posterior, data: Any, params: Any, *, rows: int | None = None, seed: int = 0
 ) -> Local:
     """Measure the model at `params`, on `rows` data drawn without replacement (None: all)."""
-    size = jax.tree.leaves(data)[0].shape[0]
+    size = data_size(data)
     center, unravel = ravel_pytree(params)
     dimension = center.shape[0]
     if dimension > LARGEST:
