@@ -22,7 +22,7 @@ from vrsgmcmc.experiments import pima
 CHAINS, WARMUP, DRAWS, SEED = 4, 1000, 20_000, 0
 FILES = (
     Path("results/pima-reference.json"),
-    Path("src/vrsgmcmc/data/pima-posterior.json"),
+    Path("src/vrsgmcmc/experiments/pima-posterior.json"),
 )
 
 

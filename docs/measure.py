@@ -23,6 +23,7 @@ Those between the first and the last three sample the Pima regression or a netwo
 import csv
 import json
 import sys
+from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -35,6 +36,7 @@ from scipy.optimize import brentq
 from scipy.special import log_expit
 
 import vrsgmcmc as vr
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.experiments import (
     EXPERIMENTS,
     Settings,
@@ -45,13 +47,12 @@ from vrsgmcmc.experiments import (
     networks,
 )
 from vrsgmcmc.experiments import resnet20_cifar10 as resnet20
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import PAPER, SGLD
+from vrsgmcmc.experiments.checkpoints import Checkpoints
 from vrsgmcmc.experiments.combined_page import curve, wider_gap
-from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.progress import Board
-from vrsgmcmc.experiments.shown import three_digits
-from vrsgmcmc.run.mode import find_mode
+from vrsgmcmc.experiments.curves import three_digits
+from vrsgmcmc.experiments.methods import PAPER, SGLD
+from vrsgmcmc.experiments.progress import ExperimentProgress
+from vrsgmcmc.run import find_mode
 
 RESULTS = Path(__file__).parents[1] / "results"
 SIZE = 1000  # data of the Gaussian mean model
@@ -72,11 +73,11 @@ PASSES, CHAINS, SCOUTS = 200, 128, 16
 STEPS, MNIST_STEPS = 20_000, (0.5, 1.0, 2.0)  # of the MNIST network: number, h N
 LSTM_STEPS, LSTM_STEP = 400, 1.0  # of the LSTM: number, h N
 STEP_FOR_STEP = {
-    "SGLD, n = 10": Method(vr.minibatch()),
-    "SGLD, n = 30": Method(vr.minibatch(), batch_size=30),
-    "vrSG-MCMC, m = 10": Method(vr.practical(100, 10)),
-    "vrSG-MCMC, an anchor for every step": Method(vr.practical(100, 1)),
-    "SGLD, n = 100": Method(vr.minibatch(), batch_size=100),
+    "SGLD, n = 10": Sampler(vr.minibatch(), vr.sgld()),
+    "SGLD, n = 30": Sampler(vr.minibatch(), vr.sgld(), batch_size=30),
+    "vrSG-MCMC, m = 10": Sampler(vr.practical(100, 10), vr.sgld()),
+    "vrSG-MCMC, an anchor for every step": Sampler(vr.practical(100, 1), vr.sgld()),
+    "SGLD, n = 100": Sampler(vr.minibatch(), vr.sgld(), batch_size=100),
 }
 READ_STEPS = (0.25, 0.5, 1.0, 2.0)  # h N, the paper's first
 BEYOND = {  # h N
@@ -278,7 +279,7 @@ def saga():
 
 def score(subject, method, step, count, chains=2, every=400):
     """NLL or perplexity of the average prediction of test data over the last four fifths."""
-    test = subject.judged["test"]
+    test = subject.evaluation["test"]
     result = vr.sample(
         0,
         subject.task.posterior,
@@ -309,7 +310,7 @@ def step_for_step(subject, methods, step_sizes, count, *chains):
     rows = []
     for name, method in methods.items():
         losses = [nll(subject, method, step, count, *chains) for step in step_sizes]
-        price = method.cost(subject.size, count) / count
+        price = method.evaluations(subject.size, count) / count
         rows.append([name, f"{price:g}", *(f"{each:.4f}" for each in losses)])
     show(["", "gradients per step", *(f"h N = {step}" for step in step_sizes)], rows)
 
@@ -320,18 +321,20 @@ def mnist():
 
 def cnn4():
     """With an anchor of ten times as many data, too: what is left then is the noise of the pairs."""
-    methods = STEP_FOR_STEP | {"vrSG-MCMC, n1 = 1000, m = 10": Method(vr.practical(1000, 10))}
+    methods = STEP_FOR_STEP | {
+        "vrSG-MCMC, n1 = 1000, m = 10": Sampler(vr.practical(1000, 10), vr.sgld())
+    }
     step_for_step(cnn4_cifar10.load(Settings()), methods, (0.02, 0.05), 2000, 1)
 
 
 def ptb():
     """The perplexity after the same number of steps, one chain."""
-    clipped = lstm_ptb.load(Settings())
+    clipped = lstm_ptb.EXPERIMENT.load(Settings())
     subjects = clipped, clipped._replace(task=clipped.task._replace(clip=None))
     rows = []
     for name, method in list(STEP_FOR_STEP.items())[:-1]:
         found = [score(each, method, LSTM_STEP, LSTM_STEPS, 1, 100) for each in subjects]
-        price = method.cost(clipped.size, LSTM_STEPS) / LSTM_STEPS
+        price = method.evaluations(clipped.size, LSTM_STEPS) / LSTM_STEPS
         rows.append([name, f"{price:g}", *(f"{each['perplexity'][0]:.3g}" for each in found)])
     show(["", "gradients per step", "clip 5", "no clip"], rows)
 
@@ -362,7 +365,7 @@ def readings():
     for world, (init, integrator) in worlds.items():
         there, cells = subject._replace(task=subject.task._replace(init=init)), []
         for method, price in counts.values():
-            moved, steps = method._replace(integrator=integrator), 10 * subject.size // price
+            moved, steps = replace(method, integrator=integrator), 10 * subject.size // price
             found = {step: nll(there, moved, step, steps) for step in READ_STEPS}
             best = min(found, key=found.__getitem__)
             cells.append(f"{found[READ_STEPS[0]]:.4f}; {found[best]:.4f} at {best:g}")
@@ -384,11 +387,11 @@ def resnet():
 def statistics():
     """One sample, after a pass."""
     experiment = resnet20.EXPERIMENTS["batch-norm"]
-    subject = networks.on_device(experiment.load(Settings(size="paper")))
-    test, (groups, _) = subject.judged["test"], subject.task.data
-    with Board([SGLD]) as board, board.line(SGLD):
-        work = networks.Work(subject, experiment.methods[SGLD], board, Memory(None))
-        trace = work.trace(1, [1.0], passes=1, points=1, predictions=1, watched={})
+    subject = networks.to_device(experiment.load(Settings(size="paper")))
+    test, (groups, _) = subject.evaluation["test"], subject.task.data
+    with ExperimentProgress([SGLD]) as progress, progress.method(SGLD):
+        work = networks.Work(subject, experiment.methods[SGLD], progress, Checkpoints(None))
+        trace = work.trace(1, [1.0], passes=1, points=1, predictions=1, evaluation={})
     net, rows = jax.tree.map(itemgetter(0), trace.state.position), []
     for count in (resnet20.STATISTICS, len(groups)):
         by = vr.models.resnet.statistics(net, groups[:count])
@@ -402,11 +405,11 @@ def statistics():
 def at_step(experiment, name, step, **changed):
     """Where a method ends with this step size, means and standard errors."""
     size = experiment.sizes["paper"]._replace(**changed)
-    subject = networks.on_device(experiment.load(Settings(size="paper")))
-    with Board([name]) as board, board.line(name) as line:
-        work = networks.Work(subject, experiment.methods[name], board, Memory(None))
+    subject = networks.to_device(experiment.load(Settings(size="paper")))
+    with ExperimentProgress([name]) as progress, progress.method(name) as line:
+        work = networks.Work(subject, experiment.methods[name], progress, Checkpoints(None))
         only = experiment._replace(step_sizes=(step,))
-        found = networks.one(work, only, size, size.seeds, line)
+        found = networks.run_method(work, only, size, size.seeds, line)
     (nll, error), (wrong, _) = (found.final(measure) for measure in ("nll", "error"))
     return [name, f"{step:g}", give_or_take(nll, error), f"{wrong:.2%}"]
 
@@ -416,11 +419,13 @@ def beyond():
     rows = []
     for name, (experiment, steps) in BEYOND.items():
         wider = experiment._replace(step_sizes=steps)
-        subject = networks.on_device(experiment.load(Settings(size="paper")))
-        with Board(list(experiment.methods)) as board:
+        subject = networks.to_device(experiment.load(Settings(size="paper")))
+        with ExperimentProgress(list(experiment.methods)) as progress:
             for label, method in experiment.methods.items():
-                work = networks.Work(subject, method, board, Memory(None))
-                with board.line(label, parts=[1] * len(networks.groups(wider, subject))):
+                work = networks.Work(subject, method, progress, Checkpoints(None))
+                with progress.method(
+                    label, parts=[1] * len(networks.step_size_groups(wider, subject))
+                ):
                     found = networks.tune(work, wider, experiment.sizes["paper"])
                 rows += [
                     [name, label, f"{h:g}", f"{scores['validation_nll'][-1]:.3f}"]

@@ -223,7 +223,7 @@ def test_results_are_not_replaced_by_those_of_other_settings(found, tmp_path, ca
 def test_two_commands_do_not_write_to_one_folder(found, tmp_path, capsys):
     words = ["reproduce", "pima", "--out", tmp_path / "report"]
     assert run(words, capsys)[0] == 0
-    with record.alone(tmp_path / "report"):
+    with record.exclusive(tmp_path / "report" / record.LOCK, ""):
         code, _, err = run(words, capsys)
     assert code == 2
     assert "another vrsgmcmc reproduce is writing to this folder" in err
@@ -234,7 +234,7 @@ def test_two_commands_do_not_write_to_one_folder(found, tmp_path, capsys):
 def test_a_word_for_methods_does_not_cut_a_number_short():
     methods = dict.fromkeys(["SGLD, n = 10", "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 1000"])
     chosen = {
-        word: list(Settings(methods=(word,)).chosen(methods))
+        word: list(Settings(methods=(word,)).pick_methods(methods))
         for word in ("N1 = 100", "vrsg", "n =", "n", "100")
     }
     assert chosen["N1 = 100"] == ["vrSG-MCMC, n1 = 100"]
@@ -243,7 +243,7 @@ def test_a_word_for_methods_does_not_cut_a_number_short():
     assert chosen["n"] == list(methods)
     assert chosen["100"] == ["vrSG-MCMC, n1 = 100"]
     with pytest.raises(ValueError, match="--methods n1 = 10: no method has this in its name"):
-        Settings(methods=("n1 = 10",)).chosen(methods)
+        Settings(methods=("n1 = 10",)).pick_methods(methods)
 
 
 def test_methods_are_those_of_one_experiment(found, tmp_path, capsys):

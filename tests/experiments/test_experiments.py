@@ -1,6 +1,7 @@
-"""Following a run in segments, remembering it, the board that shows it; Gaussian and Pima."""
+"""Runs in segments, their checkpoints and progress; Gaussian and Pima."""
 
 import io
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,17 +9,25 @@ import pytest
 from rich.console import Console
 
 import vrsgmcmc as vr
-from vrsgmcmc.experiments import Settings, gaussian, pima
-from vrsgmcmc.experiments import segments as following
-from vrsgmcmc.experiments.checkpoints import FOLDER, Memory
-from vrsgmcmc.experiments.claims import ANCHORED
-from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.progress import Board
+from vrsgmcmc.core import Sampler
+from vrsgmcmc.experiments import Settings, gaussian, pima, segments
+from vrsgmcmc.experiments.checkpoints import FOLDER, Checkpoints
+from vrsgmcmc.experiments.curves import MethodResult
+from vrsgmcmc.experiments.methods import ANCHORED
+from vrsgmcmc.experiments.progress import ExperimentProgress
 from vrsgmcmc.experiments.record import facts
-from vrsgmcmc.experiments.segments import Task, Trace, cuts, describe, follow, stops, usual_pace
+from vrsgmcmc.experiments.segments import (
+    Task,
+    Trace,
+    cuts,
+    describe,
+    median_pace,
+    run_segments,
+    stops,
+)
 
 DATA = np.random.default_rng(0).normal(size=20)
-METHOD = Method(vr.practical(8, 5), batch_size=2)
+SAMPLER = Sampler(vr.practical(8, 5), vr.sgld(), batch_size=2)
 STEPS = np.array([1e-3, 2e-3])
 ENDS = np.array([4, 10, 25])
 
@@ -32,14 +41,14 @@ TASK = Task(vr.models.gaussian.posterior(), DATA, jnp.zeros(()), {"square": squa
 
 @pytest.fixture(scope="module")
 def unbroken():
-    return follow(3, TASK, METHOD, STEPS, ENDS)
+    return run_segments(3, TASK, SAMPLER, STEPS, ENDS)
 
 
 def test_segments_make_one_run(unbroken):
     whole = vr.sample(
         3,
         *TASK[:3],
-        estimator=METHOD.estimator,
+        estimator=SAMPLER.estimator,
         step_size=STEPS.astype(np.float32),
         batch_size=2,
         num_steps=25,
@@ -48,12 +57,20 @@ def test_segments_make_one_run(unbroken):
         progress=False,
     )
     values = np.square(whole.draws)
-    np.testing.assert_allclose(unbroken.everything("square", -1), values.mean(1), rtol=1e-12)
-    np.testing.assert_allclose(unbroken.everything("square", 1), values[:, :10].mean(1), rtol=1e-12)
+    np.testing.assert_allclose(unbroken.full_average("square", -1), values.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(
+        unbroken.full_average("square", 1), values[:, :10].mean(1), rtol=1e-12
+    )
     # a fifth of 25 steps lies inside the second segment, so the third alone counts
-    np.testing.assert_allclose(unbroken.known("square", 2), values[:, 10:].mean(1), rtol=1e-12)
-    np.testing.assert_allclose(unbroken.known("square", 1), values[:, 4:10].mean(1), rtol=1e-12)
-    np.testing.assert_allclose(unbroken.known("square", 0), values[:, :4].mean(1), rtol=1e-12)
+    np.testing.assert_allclose(
+        unbroken.late_average("square", 2), values[:, 10:].mean(1), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        unbroken.late_average("square", 1), values[:, 4:10].mean(1), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        unbroken.late_average("square", 0), values[:, :4].mean(1), rtol=1e-12
+    )
     assert np.all(np.diff(unbroken.seconds) > 0)
     assert not unbroken.diverged.any()
 
@@ -67,14 +84,14 @@ def test_a_record_tells_how_it_was_compiled(monkeypatch):
 
 def test_a_pace_is_that_of_most_steps():
     steps = np.array([10, 20, 30, 40])
-    assert usual_pace(np.array([100.0, 2, 3, 4]), steps) == 0.1  # the first one compiles
-    assert usual_pace(np.array([1.0, 2, 3, 400]), steps) == 0.1  # the last one was held up
-    assert usual_pace(np.array([7.0]), np.array([70])) == 0.1
+    assert median_pace(np.array([100.0, 2, 3, 4]), steps) == 0.1  # the first one compiles
+    assert median_pace(np.array([1.0, 2, 3, 400]), steps) == 0.1  # the last one was held up
+    assert median_pace(np.array([7.0]), np.array([70])) == 0.1
 
 
 def test_a_step_size_that_is_too_large_is_silent(caplog):
     task = TASK._replace(observables={"square": vr.observable(square, every=2)})
-    trace = follow(3, task, METHOD, np.array([1e-3, 1e3]), np.array([100, 2000]))
+    trace = run_segments(3, task, SAMPLER, np.array([1e-3, 1e3]), np.array([100, 2000]))
     assert trace.diverged.tolist() == [False, True]
     assert np.isfinite(trace.averages["square"][:, 0]).all()
     assert not caplog.records
@@ -95,20 +112,24 @@ def interrupted_after(monkeypatch, calls, error):
             raise error
         return vr.sample(*arguments, **options)
 
-    monkeypatch.setattr(following, "sample", sample)
+    monkeypatch.setattr(segments, "sample", sample)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
 def test_an_interrupted_run_goes_on_where_it_stopped(unbroken, tmp_path, monkeypatch, error):
     interrupted_after(monkeypatch, 2, error)  # two segments are done
     with pytest.raises(type(error)):
-        follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
+        run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path))
     interrupted_after(monkeypatch, 1, AssertionError("too much is done again"))
-    assert Memory(tmp_path).holds
-    check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
+    assert Checkpoints(tmp_path).exist
+    check_same(
+        run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path)), unbroken
+    )
     interrupted_after(monkeypatch, 0, AssertionError("it is finished"))
-    check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
-    Memory(tmp_path).forget()
+    check_same(
+        run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path)), unbroken
+    )
+    Checkpoints(tmp_path).delete()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -124,19 +145,19 @@ def test_a_large_network_goes_on_inside_a_segment(tmp_path, monkeypatch):
     look = {"position": np.asarray}
     watched = {"square": vr.observable(square, every=2)}
     task = TASK._replace(observables=watched, snapshots=look, chain_method="sequential")
-    monkeypatch.setattr(following, "PIECES", 1)
-    whole = follow(3, task, METHOD, STEPS, ends)
-    monkeypatch.setattr(following, "PIECES", 6)  # stops after 4, 8, 10, 14, 18, 22 and 24 steps
-    cut = follow(3, task, METHOD, STEPS, ends)
+    monkeypatch.setattr(segments, "PIECES", 1)
+    whole = run_segments(3, task, SAMPLER, STEPS, ends)
+    monkeypatch.setattr(segments, "PIECES", 6)  # stops after 4, 8, 10, 14, 18, 22 and 24 steps
+    cut = run_segments(3, task, SAMPLER, STEPS, ends)
     np.testing.assert_allclose(cut.averages["square"], whole.averages["square"], rtol=1e-14)
     np.testing.assert_array_equal(cut.snapshots["position"], whole.snapshots["position"])
     assert cut.snapshots["position"].shape == (3, 2)
 
     interrupted_after(monkeypatch, 5, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        follow(3, task, METHOD, STEPS, ends, memory=Memory(tmp_path))
+        run_segments(3, task, SAMPLER, STEPS, ends, checkpoints=Checkpoints(tmp_path))
     interrupted_after(monkeypatch, 2, AssertionError("too much is done again"))
-    again = follow(3, task, METHOD, STEPS, ends, memory=Memory(tmp_path))
+    again = run_segments(3, task, SAMPLER, STEPS, ends, checkpoints=Checkpoints(tmp_path))
     check_same(again, cut)
     np.testing.assert_array_equal(again.snapshots["position"], cut.snapshots["position"])
 
@@ -152,10 +173,10 @@ def test_an_interruption_while_looking_loses_no_look(tmp_path, looks):
 
     task = TASK._replace(snapshots={"position": np.asarray})
     impatient = TASK._replace(snapshots={"position": look})
-    whole = follow(3, task, METHOD, STEPS, ENDS)
+    whole = run_segments(3, task, SAMPLER, STEPS, ENDS)
     with pytest.raises(KeyboardInterrupt):
-        follow(3, impatient, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
-    again = follow(3, task, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
+        run_segments(3, impatient, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path))
+    again = run_segments(3, task, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path))
     check_same(again, whole)
     np.testing.assert_array_equal(again.snapshots["position"], whole.snapshots["position"])
 
@@ -175,24 +196,26 @@ def test_what_ctrl_c_cut_short_is_made_again(unbroken, tmp_path, monkeypatch):
         object.__setattr__(result, "interrupted", next(real))
         return result
 
-    monkeypatch.setattr(following, "sample", sample)
+    monkeypatch.setattr(segments, "sample", sample)
     with pytest.raises(KeyboardInterrupt):
-        follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path))
-    monkeypatch.setattr(following, "sample", vr.sample)
-    check_same(follow(3, TASK, METHOD, STEPS, ENDS, memory=Memory(tmp_path)), unbroken)
+        run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path))
+    monkeypatch.setattr(segments, "sample", vr.sample)
+    check_same(
+        run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path)), unbroken
+    )
 
 
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-1], lambda b: b[:40] + b"?" + b[41:], lambda b: b""]
 )
 def test_a_damaged_memory_is_no_memory(tmp_path, damage):
-    memory = Memory(tmp_path)
-    memory.save("one", {"x": np.arange(5)})
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save("one", {"x": np.arange(5)})
     (file,) = (tmp_path / FOLDER).iterdir()
-    np.testing.assert_array_equal(memory.load("one")["x"], np.arange(5))
-    assert memory.load("two") is None
+    np.testing.assert_array_equal(checkpoints.load("one")["x"], np.arange(5))
+    assert checkpoints.load("two") is None
     file.write_bytes(damage(file.read_bytes()))
-    assert memory.load("one") is None
+    assert checkpoints.load("one") is None
 
 
 def test_all_that_a_trace_depends_on_is_in_its_name():
@@ -202,24 +225,24 @@ def test_all_that_a_trace_depends_on_is_in_its_name():
     named = {
         describe(*arguments)
         for arguments in [
-            (3, TASK, METHOD, STEPS, ENDS),
-            (4, TASK, METHOD, STEPS, ENDS),
-            (3, other_data, METHOD, STEPS, ENDS),
-            (3, other_prior, METHOD, STEPS, ENDS),
-            (3, seldom, METHOD, STEPS, ENDS),
-            (3, TASK._replace(init=jnp.ones(())), METHOD, STEPS, ENDS),
-            (3, TASK._replace(schedule=lambda step: 1 / (1 + step)), METHOD, STEPS[:1], ENDS),
-            (3, TASK, METHOD, STEPS[:1], ENDS),
-            (3, TASK, METHOD._replace(batch_size=3), STEPS, ENDS),
-            (3, TASK, METHOD, 2 * STEPS, ENDS),
-            (3, TASK, METHOD, STEPS, ENDS[:2]),
+            (3, TASK, SAMPLER, STEPS, ENDS),
+            (4, TASK, SAMPLER, STEPS, ENDS),
+            (3, other_data, SAMPLER, STEPS, ENDS),
+            (3, other_prior, SAMPLER, STEPS, ENDS),
+            (3, seldom, SAMPLER, STEPS, ENDS),
+            (3, TASK._replace(init=jnp.ones(())), SAMPLER, STEPS, ENDS),
+            (3, TASK._replace(schedule=lambda step: 1 / (1 + step)), SAMPLER, STEPS[:1], ENDS),
+            (3, TASK, SAMPLER, STEPS[:1], ENDS),
+            (3, TASK, replace(SAMPLER, batch_size=3), STEPS, ENDS),
+            (3, TASK, SAMPLER, 2 * STEPS, ENDS),
+            (3, TASK, SAMPLER, STEPS, ENDS[:2]),
         ]
     }
     assert len(named) == 11
-    assert describe(3, TASK, METHOD, STEPS, ENDS) in named
+    assert describe(3, TASK, SAMPLER, STEPS, ENDS) in named
 
 
-# the board
+# progress
 
 
 class Clock:
@@ -238,20 +261,20 @@ def clock(monkeypatch):
 
 def test_lines_off_a_terminal(clock):
     out = io.StringIO()
-    with Board(["a [b]", "c"], Console(file=out, width=200)) as board:
-        with board.line("a [b]", parts=(1, 3)) as line:
+    with ExperimentProgress(["a [b]", "c"], Console(file=out, width=200)) as progress:
+        with progress.method("a [b]", parts=(1, 3)) as line:
             clock.now += 4
-            board.at(0.5)
+            progress.update(0.5)
             clock.now += 8
-            board.at(1.0)
+            progress.update(1.0)
             clock.now += 12
             line.text = "good"
-        with board.line("c") as line:
+        with progress.method("c") as line:
             clock.now += 6
-            board.at(0.25)
+            progress.update(0.25)
             clock.now += 6
-            board.at(0.5)
-            board.at(1.0)
+            progress.update(0.5)
+            progress.update(1.0)
             line.text = "better"
     assert out.getvalue().splitlines() == [
         "a [b]: 25%, about 0:36 left",
@@ -263,12 +286,12 @@ def test_lines_off_a_terminal(clock):
 
 def test_what_was_done_before_took_no_time(clock):
     out = io.StringIO()
-    board = Board(["a", "b"], Console(file=out, width=200))
-    with board, board.line("a", parts=(1, 1)) as line:
-        board.at(1.0, known=True)
-        board.at(0.5, known=True)
+    progress = ExperimentProgress(["a", "b"], Console(file=out, width=200))
+    with progress, progress.method("a", parts=(1, 1)) as line:
+        progress.update(1.0, loaded=True)
+        progress.update(0.5, loaded=True)
         clock.now += 12
-        board.at(0.75)
+        progress.update(0.75)
         clock.now += 6
         line.text = "good"
     assert out.getvalue().splitlines() == [
@@ -280,15 +303,15 @@ def test_what_was_done_before_took_no_time(clock):
 def test_lines_on_a_terminal(clock):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, color_system=None)
-    with Board(["a [b]", "c"], console) as board:
-        with board.line("a [b]") as line:
+    with ExperimentProgress(["a [b]", "c"], console) as progress:
+        with progress.method("a [b]") as line:
             clock.now += 10
             line.text = "good [x]"
-        board.going = board.lines["c"]
-        board.lines["c"].began = clock.now
+        progress.current = progress.methods["c"]
+        progress.methods["c"].start = clock.now
         clock.now += 5
-        board.at(0.5)
-        board.live.refresh()
+        progress.update(0.5)
+        progress.live.refresh()
     shown = out.getvalue()
     assert "good [x]" in shown
     assert "a [b]" in shown
@@ -299,7 +322,7 @@ def test_lines_on_a_terminal(clock):
 
 
 def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_exact_error():
-    found = gaussian.run(Settings(size="smoke", seeds=2), Memory(None))
+    found = gaussian.run(Settings(size="smoke", seeds=2), Checkpoints(None))
     data = np.random.default_rng(0).normal(0.7, 1.0, gaussian.N).astype(np.float32)
     problem, count = vr.theory.gaussian_mean(data), 4 * gaussian.N // 10
     expected = [
@@ -333,7 +356,7 @@ def gaussian_rows(ends):
 
 def test_statements_about_the_gaussian():
     def answer(*ends):
-        (claim,) = gaussian.claims(gaussian_rows(ends))
+        (claim,) = gaussian.gaussian_claims(gaussian_rows(ends))
         return claim.answer
 
     assert answer(1.0, 2.0, 3.0) == "yes"
@@ -341,7 +364,7 @@ def test_statements_about_the_gaussian():
     assert answer(2.0, 1.0, 3.0) == "no"
     rows = gaussian_rows((1.2, 1.0, 3.0))
     rows[0]["seconds_all_chains"], rows[1]["seconds_all_chains"] = 0.5, 5.0  # half the time
-    (claim,) = gaussian.claims(rows)
+    (claim,) = gaussian.gaussian_claims(rows)
     assert claim.answer == "in part"
     assert "at equal time n = 1: 1.20e-01, n = 10: 2.00e-01" in claim.evidence
 
@@ -353,13 +376,12 @@ def best(losses, error):
     points = len(losses)
     nll = np.asarray(losses, float)[:, None] + np.array([-1e-4, 1e-4])
     trace = Trace(10 * np.arange(1, points + 1), np.arange(1.0, points + 1), {}, np.zeros(2, bool))
-    curves = pima.Curves(trace, {"test": nll}, np.full((points, 2), error), nll, nll)
-    return pima.Best(0.1, curves)
+    scores = {"test": {"nll": nll}, "posterior": {"error": np.full((points, 2), error)}}
+    return MethodResult(SAMPLER, 100, 0.1, {}, trace, scores, {})  # all methods at one cost
 
 
 def test_statements_about_pima_look_at_the_curves():
     high, low = best((0.9, 0.8, 0.7), 0.1), best((0.6, 0.5, 0.4), 0.05)
-    methods = {name: METHOD for name in pima.METHODS}  # of one cost
 
     def answers(**curves):
         names = {
@@ -369,8 +391,8 @@ def test_statements_about_pima_look_at_the_curves():
             "fifty": f"{ANCHORED}50",
         }
         runs = {names[name]: curve for name, curve in curves.items()}
-        found = pima.answers(100, methods, dict.fromkeys(pima.QUESTIONS, runs))
-        return [claim.answer for claim in found]
+        claims = pima.pima_claims(dict.fromkeys(pima.QUESTIONS, runs))
+        return [claim.answer for claim in claims]
 
     late = best((0.9, 0.8, 0.3), 0.1)
     assert answers(sgld=high, paper=low, svrg=late, fifty=low) == ["yes", "yes", "yes", "yes"]

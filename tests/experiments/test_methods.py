@@ -5,39 +5,39 @@ import pytest
 
 import vrsgmcmc as vr
 from vrsgmcmc.experiments import pima
-from vrsgmcmc.experiments.claims import PAPER, SHUFFLED
+from vrsgmcmc.experiments.methods import PAPER, SHUFFLED, paper_evaluations
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
 
 
 @pytest.mark.parametrize("name", pima.METHODS)
 @pytest.mark.parametrize("passes", [2, 3, 50])
 def test_a_method_takes_as_many_steps_as_it_can_pay(name, passes):
-    method, size = pima.METHODS[name], 460
-    steps = method.affordable(size, passes)
-    assert method.cost(size, steps) <= passes * size < method.cost(size, steps + 1)
+    sampler, size = pima.METHODS[name], 460
+    steps = sampler.affordable_steps(size, passes * size)
+    assert sampler.evaluations(size, steps) <= passes * size < sampler.evaluations(size, steps + 1)
 
 
 def test_sgld_at_equal_cost_costs_what_the_paper_s_method_does():
-    cost = {name: method.cost(460, 46_000) for name, method in pima.METHODS.items()}
+    cost = {name: sampler.evaluations(460, 46_000) for name, sampler in pima.METHODS.items()}
     assert cost["SGLD, n = 30"] == cost[PAPER] == cost[SHUFFLED]
-    assert pima.METHODS[PAPER].paper_cost(460, 46_000) == 46_000 * (100 / 10 + 10)
+    assert paper_evaluations(pima.METHODS[PAPER], 460, 46_000) == 46_000 * (100 / 10 + 10)
 
 
 def test_the_cost_is_the_one_that_sample_counts():
-    method = pima.METHODS["SVRG-LD"]
+    sampler = pima.METHODS["SVRG-LD"]
     result = vr.sample(
         0,
         vr.models.gaussian.posterior(),
         np.random.default_rng(0).normal(size=460),
         np.zeros(()),
-        estimator=method.estimator,
-        batch_size=method.batch_size,
+        estimator=sampler.estimator,
+        batch_size=sampler.batch_size,
         num_steps=57,
         num_chains=1,
         keep="averages",
         progress=False,
     )
-    assert result.evaluations == method.cost(460, 57) == 2 * 460 + 57 * 20
+    assert result.evaluations == sampler.evaluations(460, 57) == 2 * 460 + 57 * 20
 
 
 def test_k_independent_draws_are_worth_k():

@@ -8,31 +8,20 @@ import pytest
 
 import vrsgmcmc as vr
 from vrsgmcmc.cli import main
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.experiments import EXPERIMENTS, Settings, n1_sensitivity, networks
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import (
-    ANCHORED,
-    DEEP,
-    EQUAL,
-    METHODS,
-    PAPER,
-    SGLD,
-    SVRG,
-    answers,
-    every_anchor,
-    smoother,
-)
-from vrsgmcmc.experiments.combined_page import joined, wider_gap
-from vrsgmcmc.experiments.compare import Curve, compare
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.claims import anchor_claims, claim_smoother, network_claims
+from vrsgmcmc.experiments.combined_page import join, wider_gap
+from vrsgmcmc.experiments.curves import Curve, MethodResult, compare
+from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
 from vrsgmcmc.experiments.images import flat, pictures
-from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.methods import ANCHORED, DEEP, EQUAL, METHODS, PAPER, SGLD, SVRG
 from vrsgmcmc.experiments.mlp_mnist import other_images
 from vrsgmcmc.experiments.network_page import entropy
-from vrsgmcmc.experiments.networks import Experiment, Size, Subject
 from vrsgmcmc.experiments.resnet20_cifar10 import IN_GROUPS, schedule
-from vrsgmcmc.experiments.segments import Task, Trace, scheduled
-from vrsgmcmc.experiments.shown import Shown
+from vrsgmcmc.experiments.scores import EvaluationSet
+from vrsgmcmc.experiments.segments import Task, Trace, apply_schedule
 from vrsgmcmc.models import softmax
 
 RNG = np.random.default_rng(0)
@@ -42,7 +31,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_scores_of_classes():
-    rows = Judged(lambda *_: None, None, np.array([0, 1]))
+    rows = EvaluationSet(lambda *_: None, None, np.array([0, 1]))
     predicted = np.array([[[0.5, 0.5], [0.9, 0.1]], [[1.0, 0.0], [0.0, 1.0]]])  # two chains
     found = rows.scores(predicted)
     np.testing.assert_allclose(found["nll"], [-(np.log(0.5) + np.log(0.1)) / 2, 0])
@@ -51,7 +40,7 @@ def test_scores_of_classes():
 
 
 def test_scores_of_what_came():
-    rows = Judged(lambda *_: None, None)
+    rows = EvaluationSet(lambda *_: None, None)
     found = rows.scores(np.array([[0.25, 0.25], [0.5, 0.125], [0.0, 1.0]]))
     np.testing.assert_allclose(found["perplexity"][:2], [4, 4])
     assert np.isfinite(found["nll"]).all()  # impossible words have a price, not an infinite one
@@ -63,10 +52,10 @@ def test_entropy_is_that_of_a_die_and_of_a_prophet():
     assert entropy(np.eye(4)) == pytest.approx(0, abs=1e-12)
 
 
-# statements
+# claims
 
 
-def shown(method, losses, *, seconds=1.0, sample=None, size=1000):
+def result(sampler, losses, *, seconds=1.0, sample=None, size=1000):
     """Curves of two seeds over 10, 20, 40 and 80 steps of a method."""
     losses = np.asarray(losses, float)[:, None] + np.array([0, 1e-4])
     trace = Trace(
@@ -81,11 +70,11 @@ def shown(method, losses, *, seconds=1.0, sample=None, size=1000):
         "train": {"nll": losses, "error": losses / 10},
         "test_sample": {"nll": of_sample, "error": of_sample},
     }
-    return Shown(method, size, 0.1, {}, trace, scores, {})
+    return MethodResult(sampler, size, 0.1, {}, trace, scores, {})
 
 
 BETTER, WORSE = (0.5, 0.4, 0.3, 0.2), (0.9, 0.8, 0.7, 0.6)
-SAME_COST = Method(vr.minibatch())
+SAME_COST = Sampler(vr.minibatch(), vr.sgld())
 
 
 def answered(claims):
@@ -93,8 +82,8 @@ def answered(claims):
 
 
 def test_statements_hold_for_a_method_that_is_better_everywhere():
-    curves = {SGLD: shown(SAME_COST, WORSE, sample=(1, 0, 1, 0)), PAPER: shown(SAME_COST, BETTER)}
-    faster, smoother, in_time = answers(curves)
+    curves = {SGLD: result(SAME_COST, WORSE, sample=(1, 0, 1, 0)), PAPER: result(SAME_COST, BETTER)}
+    faster, smoother, in_time = network_claims(curves)
     assert answered([faster, in_time]) == ["yes", "yes"]
     assert smoother.answer == "not tested"  # too few points in the second half
     assert "100% of the curve" in faster.evidence
@@ -102,40 +91,40 @@ def test_statements_hold_for_a_method_that_is_better_everywhere():
 
 
 def test_statements_fail_for_a_method_that_is_worse_everywhere():
-    curves = {SGLD: shown(SAME_COST, BETTER), PAPER: shown(SAME_COST, WORSE)}
-    assert answered(answers(curves)) == ["no", "not tested", "no"]
+    curves = {SGLD: result(SAME_COST, BETTER), PAPER: result(SAME_COST, WORSE)}
+    assert answered(network_claims(curves)) == ["no", "not tested", "no"]
 
 
 def test_a_method_that_is_better_first_and_worse_in_the_end_is_so_in_part():
-    curves = {SGLD: shown(SAME_COST, (0.9, 0.8, 0.7, 0.1)), PAPER: shown(SAME_COST, BETTER)}
-    faster, _, in_time = answers(curves)
+    curves = {SGLD: result(SAME_COST, (0.9, 0.8, 0.7, 0.1)), PAPER: result(SAME_COST, BETTER)}
+    faster, _, in_time = network_claims(curves)
     assert (faster.answer, in_time.answer) == ("in part", "in part")
 
 
 def test_curves_are_compared_where_both_have_come_to():
     """By the paper's count the pair has made two thirds of the passes when both stop."""
     losses = np.array([0.8, 0.6, 0.4, 0.2])
-    pair = shown(METHODS[PAPER], losses)
-    plain = shown(METHODS[EQUAL], losses + 0.1)
+    pair = result(METHODS[PAPER], losses)
+    plain = result(METHODS[EQUAL], losses + 0.1)
 
     def ends(axis):
         return compare(pair.curve(axis), plain.curve(axis)).ends
 
-    assert ends(Shown.passes) == pytest.approx((0.2, 0.3), abs=1e-3)
+    assert ends(MethodResult.passes) == pytest.approx((0.2, 0.3), abs=1e-3)
     later = 0.3 - 0.2 * np.log(2 / 3) / np.log(2)
-    assert ends(Shown.paper_passes) == pytest.approx((0.2, later), abs=1e-3)
+    assert ends(MethodResult.paper_passes) == pytest.approx((0.2, later), abs=1e-3)
 
 
 def test_what_left_the_numbers_or_has_nothing_in_common_is_not_judged():
-    gone = shown(SAME_COST, (0.5, 0.4, np.nan, np.nan))
-    claims = answers({SGLD: shown(SAME_COST, BETTER), PAPER: gone})
+    gone = result(SAME_COST, (0.5, 0.4, np.nan, np.nan))
+    claims = network_claims({SGLD: result(SAME_COST, BETTER), PAPER: gone})
     assert answered(claims) == ["not tested"] * 3
     assert "on an unknown part of the curve by data passes" in claims[0].evidence
     early, late = Curve(np.array([1, 2]), np.ones((2, 1))), Curve(np.array([3, 4]), np.ones((2, 1)))
     assert compare(early, late).lower is None
-    assert compare(early, late).mostly is None
-    sizes = {f"{ANCHORED}200": shown(SAME_COST, BETTER), f"{ANCHORED}300": gone}
-    claims = every_anchor({SGLD: gone} | sizes)
+    assert compare(early, late).mostly_lower is None
+    sizes = {f"{ANCHORED}200": result(SAME_COST, BETTER), f"{ANCHORED}300": gone}
+    claims = anchor_claims({SGLD: gone} | sizes)
     assert answered(claims) == ["not tested"] * 2
     assert "differ by up to an unknown part by data passes" in claims[1].evidence
     curves = {"mlp-cifar10": of_losses(1, 0.9), "cnn4-cifar10": of_losses(1, np.nan)}
@@ -152,12 +141,12 @@ def test_smoother_means_by_more_than_chance():
         trace = Trace(steps.astype(int), steps, {}, np.zeros(2, bool))
         sample = losses + jumps * noise
         scores = {name: {"nll": losses, "error": losses} for name in ("test", "train")}
-        return Shown(
+        return MethodResult(
             SAME_COST, 1000, 0.1, {}, trace, {**scores, "test_sample": {"nll": sample}}, {}
         )
 
     def answer(ours, theirs):
-        return smoother({SGLD: rough(theirs), PAPER: rough(ours)}).answer
+        return claim_smoother({SGLD: rough(theirs), PAPER: rough(ours)}).answer
 
     assert answer(0.01, 0.1) == "yes"
     assert answer(0.099, 0.1) == "in part"
@@ -167,17 +156,17 @@ def test_smoother_means_by_more_than_chance():
 def test_time_is_a_cost_of_its_own():
     """Who is a little ahead by passes and much slower is behind in time, and the other way round."""
     lower, higher = BETTER, np.add(BETTER, 0.01)
-    slow = {SGLD: shown(SAME_COST, higher), PAPER: shown(SAME_COST, lower, seconds=3.9)}
-    assert answered(answers(slow)) == ["yes", "not tested", "no"]
-    fast = {SGLD: shown(SAME_COST, lower, seconds=3.9), PAPER: shown(SAME_COST, higher)}
-    assert answered(answers(fast)) == ["no", "not tested", "yes"]
+    slow = {SGLD: result(SAME_COST, higher), PAPER: result(SAME_COST, lower, seconds=3.9)}
+    assert answered(network_claims(slow)) == ["yes", "not tested", "no"]
+    fast = {SGLD: result(SAME_COST, lower, seconds=3.9), PAPER: result(SAME_COST, higher)}
+    assert answered(network_claims(fast)) == ["no", "not tested", "yes"]
 
 
 def test_the_paper_counts_a_pair_of_gradients_once():
     """At the paper's cost the curve of a pair is ahead, at the honest one behind."""
     losses = 0.9 - np.log2([10, 20, 40, 80]) / 10
-    curves = {SGLD: shown(SAME_COST, losses), PAPER: shown(METHODS[PAPER], losses - 0.12)}
-    evidence = answers(curves)[0].evidence
+    curves = {SGLD: result(SAME_COST, losses), PAPER: result(METHODS[PAPER], losses - 0.12)}
+    evidence = network_claims(curves)[0].evidence
     assert " on 0% of the curve by data passes" in evidence
     assert " on 100% of the curve by the paper's count" in evidence
     np.testing.assert_allclose(curves[PAPER].passes(), [0.3, 0.6, 1.2, 2.4])
@@ -185,26 +174,26 @@ def test_the_paper_counts_a_pair_of_gradients_once():
 
 
 def test_svrg_that_starts_late_and_ends_low():
-    late = shown(SAME_COST, (0.9, 0.8, 0.7, 0.1))
-    curves = {SGLD: shown(SAME_COST, WORSE), PAPER: shown(SAME_COST, BETTER), SVRG: late}
-    assert answers(curves)[1].answer == "yes"
-    curves[SVRG] = shown(SAME_COST, WORSE)
-    assert answers(curves)[1].answer == "in part"
+    late = result(SAME_COST, (0.9, 0.8, 0.7, 0.1))
+    curves = {SGLD: result(SAME_COST, WORSE), PAPER: result(SAME_COST, BETTER), SVRG: late}
+    assert network_claims(curves)[1].answer == "yes"
+    curves[SVRG] = result(SAME_COST, WORSE)
+    assert network_claims(curves)[1].answer == "in part"
 
 
 def test_nothing_is_said_of_what_was_not_run():
-    assert answers({SGLD: shown(SAME_COST, BETTER)}) == []
-    assert every_anchor({SGLD: shown(SAME_COST, BETTER)}) == []
+    assert network_claims({SGLD: result(SAME_COST, BETTER)}) == []
+    assert anchor_claims({SGLD: result(SAME_COST, BETTER)}) == []
 
 
 def test_statements_about_the_size_of_the_anchor():
-    curves = {SGLD: shown(SAME_COST, WORSE), PAPER: shown(SAME_COST, WORSE)}
-    assert answered(every_anchor(curves | {f"{ANCHORED}50": curves[PAPER]})) == ["no"]
-    curves |= {f"{ANCHORED}{n}": shown(SAME_COST, BETTER) for n in (100, 200, 300)}
-    assert answered(every_anchor(curves)) == ["yes", "yes"]
-    curves[f"{ANCHORED}300"] = shown(SAME_COST, (0.95, 0.9, 0.8, 0.7))
-    assert answered(every_anchor(curves)) == ["in part", "no"]
-    assert "for 2 of 3 n1 by data passes" in every_anchor(curves)[0].evidence
+    curves = {SGLD: result(SAME_COST, WORSE), PAPER: result(SAME_COST, WORSE)}
+    assert answered(anchor_claims(curves | {f"{ANCHORED}50": curves[PAPER]})) == ["no"]
+    curves |= {f"{ANCHORED}{n}": result(SAME_COST, BETTER) for n in (100, 200, 300)}
+    assert answered(anchor_claims(curves)) == ["yes", "yes"]
+    curves[f"{ANCHORED}300"] = result(SAME_COST, (0.95, 0.9, 0.8, 0.7))
+    assert answered(anchor_claims(curves)) == ["in part", "no"]
+    assert "for 2 of 3 n1 by data passes" in anchor_claims(curves)[0].evidence
 
 
 def of_losses(theirs, ours, **columns):
@@ -244,27 +233,27 @@ def test_the_gap_between_architectures():
 def test_every_network_has_methods_of_equal_cost_and_the_papers_step():
     from vrsgmcmc.experiments import cnn4_cifar10, mlp_cifar10, mlp_mnist, resnet20_cifar10
 
-    per_step = {name: METHODS[name].cost(50_000, 1000) / 1000 for name in METHODS}
+    per_step = {name: METHODS[name].evaluations(50_000, 1000) / 1000 for name in METHODS}
     assert per_step["SGLD, n = 10"] == 10
     assert per_step["SGLD, n = 30"] == per_step[PAPER] == 30
     assert set(IN_GROUPS) == set(DEEP) == set(cnn4_cifar10.EXPERIMENT.methods)
     for name, method in IN_GROUPS.items():  # a group is ten images
-        assert 10 * method.cost(5000, 1000) == METHODS[name].cost(50_000, 1000)
+        assert 10 * method.evaluations(5000, 1000) == METHODS[name].evaluations(50_000, 1000)
     assert 0.25 in mlp_mnist.EXPERIMENT.step_sizes
     assert 0.01 in mlp_cifar10.EXPERIMENT.step_sizes
     assert 1.0 in resnet20_cifar10.GROUP_NORM.step_sizes
     assert schedule(0) == 0.1
     assert schedule(50_000) == 0.01
     assert n1_sensitivity.EXPERIMENT.step_sizes == (0.01,)
-    costs = [m.cost(50_000, 1000) / 1000 for m in n1_sensitivity.EXPERIMENT.methods.values()]
+    costs = [m.evaluations(50_000, 1000) / 1000 for m in n1_sensitivity.EXPERIMENT.methods.values()]
     assert costs == [10, 30, 220, 30, 40, 50, 60, 70, 80, 90, 120, 220]
 
 
 def test_a_schedule_has_one_scale():
     task = Task(softmax.posterior(2), None, None, {}, schedule=schedule)
-    assert scheduled(task, [2.0, 2.0])(0) == pytest.approx(0.2)
+    assert apply_schedule(task, [2.0, 2.0])(0) == pytest.approx(0.2)
     with pytest.raises(ValueError, match="one scale"):
-        scheduled(task, [1.0, 2.0])
+        apply_schedule(task, [1.0, 2.0])
 
 
 def test_pixels_in_a_row():
@@ -294,10 +283,10 @@ def tiny(settings):
     x = np.random.default_rng(0).normal(size=(120, 2))
     y = (x[:, 0] > 0).astype(np.int32)
     rows = {
-        name: Judged(softmax.predict, x[part], y[part])
+        name: EvaluationSet(softmax.predict, x[part], y[part])
         for name, part in (("validation", slice(20)), ("test", slice(20, 60)), ("train", slice(60)))
     }
-    rows["elsewhere"] = Judged(softmax.predict, 100 * x[:10])
+    rows["elsewhere"] = EvaluationSet(softmax.predict, 100 * x[:10])
     return Subject(Task(softmax.posterior(2), (x, y), softmax.initial(2, 2)), rows)
 
 
@@ -306,12 +295,12 @@ TINY = Experiment(
     tiny,
     {"small": Size(passes=30, tuning=5, seeds=2, points=4, every=1)},
     step_sizes=(0.01, 0.3),
-    methods={SGLD: METHODS[SGLD], PAPER: Method(vr.practical(20, 10))},
+    methods={SGLD: METHODS[SGLD], PAPER: Sampler(vr.practical(20, 10), vr.sgld())},
 )
 
 
 def test_a_small_run_from_the_grid_to_the_page(tmp_path):
-    found = networks.run(TINY, Settings(), Memory(tmp_path))
+    found = networks.run(TINY, Settings(), Checkpoints(tmp_path))
     rows = found.tables["curves"]
     assert {row["method"] for row in rows} == {SGLD, PAPER}
     assert {row["seed"] for row in rows} == {0, 1}
@@ -333,13 +322,13 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
     assert calibration.table.header[-1] == "entropy, elsewhere"
     assert len(found.report.claims) == 3
 
-    again = networks.run(TINY, Settings(), Memory(tmp_path))  # from memory
+    again = networks.run(TINY, Settings(), Checkpoints(tmp_path))  # from checkpoints
     assert again.tables == found.tables
 
-    pair = joined("Both", "norm", {"a": found, "b": again})
+    pair = join("Both", "norm", {"a": found, "b": again})
     assert [row["norm"] for row in pair.tables["curves"]] == ["a"] * len(rows) + ["b"] * len(rows)
     assert pair.report.sections[0].heading.startswith("a: ")
-    nested = joined("All", "of", {"c": pair}).report
+    nested = join("All", "of", {"c": pair}).report
     assert nested.sections[-1].topic == "c, b"
     assert [lead[:6] for lead in nested.lead.split("\n\n")] == ["c: a: ", "c: b: "]
     assert pair.report.claims[-1].text.startswith("b: ")
@@ -349,7 +338,9 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
 def test_no_method_gets_more_passes_than_it_should(passes):
     methods = {name: METHODS[name] for name in (SGLD, SVRG)}
     settings = Settings(passes=passes, seeds=1)
-    found = networks.run(TINY._replace(methods=methods, step_sizes=(0.01,)), settings, Memory(None))
+    found = networks.run(
+        TINY._replace(methods=methods, step_sizes=(0.01,)), settings, Checkpoints(None)
+    )
     ends = {row["method"]: row["data_passes"] for row in found.tables["curves"]}
     assert passes - 1 < ends[SVRG] <= passes
     assert passes - 0.1 - passes / 9 < ends[SGLD] <= passes
@@ -360,25 +351,25 @@ def test_passes_that_do_not_pay_for_a_step_are_refused():
     with pytest.raises(
         ValueError, match=r"--passes 0.5: the fewest .*, 1, cost .*: SVRG-LD: 1.17\. Give more"
     ):
-        networks.run(experiment, Settings(passes=0.5), Memory(None))
+        networks.run(experiment, Settings(passes=0.5), Checkpoints(None))
 
 
 def test_a_chain_that_left_the_numbers_is_told_and_does_not_stop_the_page(monkeypatch):
     """One seed of vrSG-MCMC is lost, and the smaller step size of SGLD, after its first segment."""
-    follow = networks.follow
+    run_segments = networks.run_segments
 
-    def losing(key, task, method, steps, ends, **others):
-        trace = follow(key, task, method, steps, ends, **others)
+    def losing(key, task, sampler, steps, ends, **others):
+        trace = run_segments(key, task, sampler, steps, ends, **others)
         lost = np.zeros(len(steps), bool)
-        lost[0] = "test" in trace.averages if method.batch_size == 9 else steps[0] < steps[-1]
+        lost[0] = "test" in trace.averages if sampler.batch_size == 9 else steps[0] < steps[-1]
         averages = {name: values.copy() for name, values in trace.averages.items()}
         for values in averages.values():
             values[0, lost] = np.nan
         return trace._replace(averages=averages, diverged=lost)
 
-    monkeypatch.setattr(networks, "follow", losing)
-    methods = {SGLD: METHODS[SGLD], PAPER: Method(vr.practical(20, 10), 9)}
-    found = networks.run(TINY._replace(methods=methods), Settings(), Memory(None))
+    monkeypatch.setattr(networks, "run_segments", losing)
+    methods = {SGLD: METHODS[SGLD], PAPER: Sampler(vr.practical(20, 10), vr.sgld(), batch_size=9)}
+    found = networks.run(TINY._replace(methods=methods), Settings(), Checkpoints(None))
     assert found.record["diverged"] == {SGLD: 0, PAPER: 1}
     assert found.record["chosen"] == {SGLD: 0.3, PAPER: 0.3}
     assert np.isnan(found.record["tuning"][SGLD][0.01]["validation_nll"]).all()

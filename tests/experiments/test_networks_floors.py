@@ -1,6 +1,6 @@
 """The networks on real data: averaged predictions as good as anyone should get from them.
 
-    VRSGMCMC_DATA=... pytest -m slow -n 0 -rP tests/test_networks_floors.py
+    VRSGMCMC_DATA=... pytest -m slow -n 0 -rP tests/experiments/test_networks_floors.py
 
 About a quarter of an hour on one core: 20 s for each run on MNIST, 30 s for each of the MLP on
 CIFAR-10, 2 minutes for CNN-4, 7 for Penn Treebank, 2 for ResNet-20. One chain each, with the loaders
@@ -25,11 +25,12 @@ from vrsgmcmc.experiments import (
     networks,
     resnet20_cifar10,
 )
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import METHODS, PAPER, SGLD
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.experiment import Subject
 from vrsgmcmc.experiments.images import centred
-from vrsgmcmc.experiments.networks import Subject, Work
-from vrsgmcmc.experiments.progress import Board
+from vrsgmcmc.experiments.methods import METHODS, PAPER, SGLD
+from vrsgmcmc.experiments.networks import Work
+from vrsgmcmc.experiments.progress import ExperimentProgress
 
 POINTS = 5  # at which averages are kept, of which those after the first fifth of the steps count
 
@@ -57,7 +58,7 @@ FLOORS = {
     "CIFAR-10, SGLD": Floor(all_of_cifar10, SGLD, 0.01, 5, 25, most=0.57),
     "CIFAR-10, vrSG-MCMC": Floor(all_of_cifar10, PAPER, 0.01, 7.5, 37, most=0.585),  # the paper's 5
     "CNN-4": Floor(cnn4_cifar10.load, SGLD, 0.02, 3.5, 10, most=0.42),
-    "Penn Treebank": Floor(lstm_ptb.load, SGLD, 0.5, 1.5, 5, most=215),
+    "Penn Treebank": Floor(lstm_ptb.EXPERIMENT.load, SGLD, 0.5, 1.5, 5, most=215),
     "ResNet-20": Floor(resnet20_cifar10.GROUP_NORM.load, SGLD, 1.0, 0.25, 3, most=0.75),
 }
 
@@ -66,11 +67,11 @@ FLOORS = {
 @pytest.mark.parametrize("floor", FLOORS.values(), ids=FLOORS)
 def test_the_average_prediction_is_below_its_floor(floor, data_dir):
     with jax.enable_x64(False):  # as users run it
-        subject = networks.on_device(floor.load(Settings(data_dir=data_dir)))
-        test = subject.judged["test"]
-        work = Work(subject, METHODS[floor.method], Board([]), Memory(None))
+        subject = networks.to_device(floor.load(Settings(data_dir=data_dir)))
+        test = subject.evaluation["test"]
+        work = Work(subject, METHODS[floor.method], ExperimentProgress([]), Checkpoints(None))
         trace = work.trace(
-            1, [floor.step], floor.passes, POINTS, floor.predictions, watched={"test": test}
+            1, [floor.step], floor.passes, POINTS, floor.predictions, evaluation={"test": test}
         )
     assert not trace.diverged.any()
     assert np.isfinite(trace.averages["test"]).all()

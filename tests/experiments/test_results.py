@@ -1,4 +1,4 @@
-"""The results of the networks: their statements follow from their curves, by the rules of today."""
+"""The results of the networks: their claims follow from their curves, by the present rules."""
 
 import csv
 import json
@@ -16,8 +16,8 @@ from vrsgmcmc.experiments import (
     n1_sensitivity,
     resnet20_cifar10,
 )
+from vrsgmcmc.experiments.curves import MethodResult
 from vrsgmcmc.experiments.segments import Trace
-from vrsgmcmc.experiments.shown import Shown
 
 RESULTS = Path(__file__).parents[2] / "results"
 ONE = {
@@ -38,8 +38,8 @@ def table(name):
         return list(csv.DictReader(file))
 
 
-def shown(method, size, rows):
-    """What a method showed, from its rows of curves.csv."""
+def load_result(sampler, size, rows):
+    """The result of a method, from its rows of curves.csv."""
     seeds = sorted({int(row["seed"]) for row in rows})
 
     def column(name):
@@ -56,10 +56,10 @@ def shown(method, size, rows):
         averages={},
         diverged=np.zeros(len(seeds), bool),
     )
-    found = Shown(method, size, float(rows[0]["step"]), {}, trace, scores, {})
-    np.testing.assert_allclose(found.passes(), column("data_passes")[:, 0])
-    np.testing.assert_allclose(found.paper_passes(), column("paper_passes")[:, 0])
-    return found
+    result = MethodResult(sampler, size, float(rows[0]["step"]), {}, trace, scores, {})
+    np.testing.assert_allclose(result.passes(), column("data_passes")[:, 0])
+    np.testing.assert_allclose(result.paper_passes(), column("paper_passes")[:, 0])
+    return result
 
 
 @pytest.mark.parametrize(("name", "norm"), NETWORKS, ids=lambda part: part or "")
@@ -69,10 +69,12 @@ def test_statements_follow_from_the_curves(name, norm):
     size = (record if norm is None else record[norm])["data"]
     rows = [row for row in table(name) if row.get("norm") == norm]
     curves = {
-        each: shown(experiment.methods[each], size, [row for row in rows if row["method"] == each])
+        each: load_result(
+            experiment.methods[each], size, [row for row in rows if row["method"] == each]
+        )
         for each in dict.fromkeys(row["method"] for row in rows)
     }
     prefix = "" if norm is None else f"{norm}: "
-    told = [claim for claim in record["claims"] if claim["text"].startswith(prefix)]
-    found = experiment.claims(curves)
-    assert [{**claim._asdict(), "text": prefix + claim.text} for claim in found] == told
+    stored = [claim for claim in record["claims"] if claim["text"].startswith(prefix)]
+    claims = experiment.claims(curves)
+    assert [{**claim._asdict(), "text": prefix + claim.text} for claim in claims] == stored

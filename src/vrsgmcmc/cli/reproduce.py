@@ -44,12 +44,12 @@ def reproduce(words: list[str]) -> int:
             f"experiment, got {', '.join(names)}."
         )
     folders = {name: folder_of(name, names, settings) for name in names}
-    from vrsgmcmc.experiments import Memory, claimed, facts
+    from vrsgmcmc.experiments import Checkpoints, claim, facts
 
     with ExitStack() as held:
         for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
             try:
-                held.enter_context(claimed(folder, name, settings))
+                held.enter_context(claim(folder, name, settings))
             except OSError as error:
                 raise ValueError(f"--out {folder}: {error.strerror or error}") from error
         made = facts(command_of("reproduce", words))  # a checkout may move on in the meantime
@@ -57,7 +57,7 @@ def reproduce(words: list[str]) -> int:
         if shared is not None:
             together(done, shared, settings, made)
         for folder in folders.values():
-            Memory(folder).forget()
+            Checkpoints(folder).delete()
     return 0
 
 
@@ -128,14 +128,14 @@ def folder_of(name: str, names: list[str], settings: Settings) -> Path:
 
 def one(name: str, settings: Settings, folder: Path, made: dict[str, Any]) -> Outcome:
     """Run one experiment and write everything about it."""
-    from vrsgmcmc.experiments import Memory, save_csv, save_record
+    from vrsgmcmc.experiments import Checkpoints, save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
-    memory = Memory(folder)
+    checkpoints = Checkpoints(folder)
     try:
-        outcome = module.run(settings, memory)
+        outcome = module.run(settings, checkpoints)
     except (KeyboardInterrupt, SystemExit) as error:
-        begun = "goes on where this one stopped" if memory.holds else "starts it again"
+        begun = "goes on where this one stopped" if checkpoints.exist else "starts it again"
         error.add_note(f"The same command {begun}: {made['command']}")
         raise
 

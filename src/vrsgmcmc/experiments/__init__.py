@@ -1,7 +1,7 @@
 """The paper's experiments, one file each, and the table of them.
 
-A file beside this one, `mlp_mnist.py` for mlp-mnist, has `run(settings, memory) -> Outcome`. It is
-imported when it runs: the table alone costs nothing.
+A file of this folder, `mlp_mnist.py` for mlp-mnist, has `run(settings, checkpoints) -> Outcome`. It
+is imported when it runs: the table alone imports nothing.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-from .checkpoints import Memory as Memory
+from .checkpoints import Checkpoints as Checkpoints
 from .combined_page import page as page
 from .combined_page import wider_gap as wider_gap
-from .record import claimed as claimed
+from .record import claim as claim
 from .record import facts as facts
 from .record import save_csv as save_csv
 from .record import save_record as save_record

@@ -1,7 +1,7 @@
-"""What an interrupted experiment has done, so that the same command goes on from there.
+"""The finished part of an interrupted experiment, so that the same command continues it.
 
-Every trace under way has a file, named by all that it depends on and put in its place whole. What
-cannot be read is made again.
+Every trace has one file, whose name is a hash of everything that the trace depends on. A file is
+replaced as a whole. A file that cannot be read counts as missing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from vrsgmcmc.run.store import Folder, RunError, pause_after, trees
 FOLDER = "unfinished"
 
 
-class Memory:
-    """Named arrays under a description; in a folder, or nowhere."""
+class Checkpoints:
+    """Named arrays by description, in a folder; without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None):
         self.path = None if folder is None else folder / FOLDER
@@ -28,18 +28,18 @@ class Memory:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to save work that is still going on."""
+        """Whether it is time to save work in progress."""
         return self.path is not None and time.monotonic() - self.last > self.pause
 
     @property
-    def holds(self) -> bool:
+    def exist(self) -> bool:
         return self.path is not None and self.path.is_dir() and any(self.path.iterdir())
 
     def load(self, description: str) -> dict[str, np.ndarray] | None:
         if self.path is None:
             return None
         try:
-            content = (self.path / name_of(description)).read_bytes()
+            content = (self.path / file_name(description)).read_bytes()
             digest, rest = content[:32], content[32:]
             return trees.from_bytes(rest) if hashlib.sha256(rest).digest() == digest else None
         except (OSError, RunError):
@@ -48,19 +48,19 @@ class Memory:
     def save(self, description: str, arrays: dict[str, Any]) -> None:
         if self.path is None or not arrays:
             return
-        began = time.monotonic()
+        start = time.monotonic()
         content = trees.to_bytes({name: np.asarray(array) for name, array in arrays.items()})
         self.path.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(content).digest()
-        Folder(self.path).replace(name_of(description), digest + content)
+        Folder(self.path).replace(file_name(description), digest + content)
         self.last = time.monotonic()
-        self.pause = pause_after(self.last - began)
+        self.pause = pause_after(self.last - start)
 
-    def forget(self) -> None:
-        """The experiment is over and its results are written."""
+    def delete(self) -> None:
+        """Delete all files; called when the results are written."""
         if self.path is not None:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
-def name_of(description: str) -> str:
+def file_name(description: str) -> str:
     return hashlib.sha256(description.encode()).hexdigest()[:32]

@@ -1,97 +1,90 @@
-"""The paper's statements, answered from the curves of the methods: test loss of the average prediction.
+"""The paper's claims, answered from the curves of the methods: test loss of the average prediction.
 
-How two curves are compared is said in `compare.py`.
+`curves.py` defines how two curves are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vrsgmcmc.core.estimators import minibatch, practical, svrg
-from vrsgmcmc.experiments.compare import (
+from vrsgmcmc.experiments.curves import (
     PLACES,
-    along,
+    Axis,
+    MethodResult,
+    common_range,
     compare,
-    graded,
-    in_common,
-    or_unknown,
+    describe_comparisons,
+    format_score,
+    grade,
+    if_finite,
     standard_error,
 )
-from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.shown import Shown, told
+from vrsgmcmc.experiments.methods import ANCHORED, EQUAL, PAPER, SGLD, SHUFFLED, SVRG
 from vrsgmcmc.reports import Claim
 
-Axis: TypeAlias = Callable[[Shown], np.ndarray]  # what the points of a curve cost
-
-ANCHORED = "vrSG-MCMC, n1 = "
-SGLD, EQUAL, PAPER = "SGLD, n = 10", "SGLD, n = 30", f"{ANCHORED}100"
-SHUFFLED, SVRG, SVRG10 = "vrSG-MCMC, shuffled anchors", "SVRG-LD", "SVRG-LD, m = 10"
-METHODS = {
-    SGLD: Method(minibatch()),
-    EQUAL: Method(minibatch(), batch_size=30),  # costs per step what n1 = 100 does
-    PAPER: Method(practical(100, 10)),
-    SHUFFLED: Method(practical(100, 10), anchor_order="shuffled"),
-    SVRG: Method(svrg()),
-    SVRG10: Method(svrg(10)),
+PASSES: dict[str, Axis] = {
+    "data passes": MethodResult.passes,
+    "the paper's count": MethodResult.paper_passes,
 }
-DEEP = {name: METHODS[name] for name in (SGLD, EQUAL, PAPER)}  # for networks whose passes are dear
-AXES = {"data passes": Shown.passes, "the paper's count": Shown.paper_passes}
 COINCIDE = 0.02  # of the loss
 
 
-def answers(shown: Mapping[str, Shown]) -> list[Claim]:
-    """What the methods that were run can say."""
-    if SGLD not in shown or PAPER not in shown:
+def network_claims(results: Mapping[str, MethodResult]) -> list[Claim]:
+    """The claims that these methods can answer."""
+    if SGLD not in results or PAPER not in results:
         return []
-    found = [faster(shown)]
-    if SVRG in shown:
-        found.append(svrg_ends_lower(shown))
-    return [*found, smoother(shown), equal_time(shown)]
+    svrg = [claim_svrg(results)] if SVRG in results else []
+    return [claim_faster(results), *svrg, claim_smoother(results), claim_equal_time(results)]
 
 
-def faster(shown: Mapping[str, Shown]) -> Claim:
-    ours, theirs = shown[PAPER], shown[SGLD]
-    compared = {
+def claim_faster(results: Mapping[str, MethodResult]) -> Claim:
+    ours, theirs = results[PAPER], results[SGLD]
+    comparisons = {
         measure: {
             label: compare(ours.curve(axis, measure), theirs.curve(axis, measure))
-            for label, axis in AXES.items()
+            for label, axis in PASSES.items()
         }
         for measure in ours.measures
     }
-    losses = compared["nll"].values()
-    ends = [each.lower for found in compared.values() for each in found.values()]
-    names = [name for name in (SGLD, EQUAL, PAPER, SHUFFLED) if name in shown]
+    losses = comparisons["nll"]
+    ends = [each.lower for by_axis in comparisons.values() for each in by_axis.values()]
+    final = {
+        name: ", ".join(
+            f"test {m} {format_score(m, results[name].final(m)[0])}" for m in ours.measures
+        )
+        for name in (SGLD, EQUAL, PAPER, SHUFFLED)
+        if name in results
+    }
     return Claim(
         "vrSG-MCMC converges faster per data pass than SGLD, with lower final test error and loss.",
-        graded(*ends, *(each.mostly for each in losses)),
-        f"vrSG-MCMC has the lower test NLL {along(compared['nll'])}. At the end: "
-        + "; ".join(f"{name}: {at_the_end(shown[name])}" for name in names)
+        grade(*ends, *(each.mostly_lower for each in losses.values())),
+        f"vrSG-MCMC has the lower test NLL {describe_comparisons(losses)}. At the end: "
+        + "; ".join(f"{name}: {scores}" for name, scores in final.items())
         + ".",
     )
 
 
-def svrg_ends_lower(shown: Mapping[str, Shown]) -> Claim:
-    found, ends = {}, []
-    for label, axis in AXES.items():
-        ours, theirs = shown[PAPER].curve(axis), shown[SVRG].curve(axis)
-        found[label] = compare(ours, theirs)
+def claim_svrg(results: Mapping[str, MethodResult]) -> Claim:
+    comparisons, ends = {}, []
+    for label, axis in PASSES.items():
+        ours, theirs = results[PAPER].curve(axis), results[SVRG].curve(axis)
+        comparisons[label] = compare(ours, theirs)
         ends.append(compare(theirs, ours).lower)
     return Claim(
         "SVRG-LD can end lower but converges more slowly per pass than vrSG-MCMC.",
-        graded(*ends, *(each.mostly for each in found.values())),
-        f"vrSG-MCMC has the lower test NLL {along(found)}.",
+        grade(*ends, *(each.mostly_lower for each in comparisons.values())),
+        f"vrSG-MCMC has the lower test NLL {describe_comparisons(comparisons)}.",
     )
 
 
-def smoother(shown: Mapping[str, Shown]) -> Claim:
-    rough = {name: roughness(shown[name]) for name in (SGLD, EQUAL, PAPER) if name in shown}
+def claim_smoother(results: Mapping[str, MethodResult]) -> Claim:
+    rough = {name: roughness(results[name]) for name in (SGLD, EQUAL, PAPER) if name in results}
     (ours, error), (theirs, other) = rough[PAPER], rough[SGLD]
-    answer = graded(ours < theirs, ours + 2 * np.hypot(error, other) < theirs)
+    answer = grade(ours < theirs, ours + 2 * np.hypot(error, other) < theirs)
     listed = ", ".join(
-        f"{name}: {or_unknown(value, f'{value:.4f} ± {se:.4f}')}"
+        f"{name}: {if_finite(value, f'{value:.4f} ± {se:.4f}')}"
         for name, (value, se) in rough.items()
     )
     return Claim(
@@ -102,42 +95,43 @@ def smoother(shown: Mapping[str, Shown]) -> Claim:
     )
 
 
-def equal_time(shown: Mapping[str, Shown]) -> Claim:
-    found = compare(shown[PAPER].curve(Shown.seconds), shown[SGLD].curve(Shown.seconds))
+def claim_equal_time(results: Mapping[str, MethodResult]) -> Claim:
+    ours, theirs = (results[name].curve(MethodResult.seconds) for name in (PAPER, SGLD))
+    comparison = compare(ours, theirs)
     return Claim(
         "At equal wall-clock time vrSG-MCMC improves on SGLD.",
-        graded(found.mostly, found.lower),
-        f"vrSG-MCMC has the lower test NLL {along({'seconds': found})}.",
+        grade(comparison.mostly_lower, comparison.lower),
+        f"vrSG-MCMC has the lower test NLL {describe_comparisons({'seconds': comparison})}.",
     )
 
 
-def every_anchor(shown: Mapping[str, Shown]) -> list[Claim]:
-    """The two statements about n1: better than SGLD for every one; the same from n1 = 200 on."""
-    sizes = {n: each for n, each in shown.items() if n.startswith(ANCHORED)}
-    if SGLD not in shown or len(sizes) < 2:
+def anchor_claims(results: Mapping[str, MethodResult]) -> list[Claim]:
+    """The two claims about n1: better than SGLD for each; the same from n1 = 200 on."""
+    sizes = {n: each for n, each in results.items() if n.startswith(ANCHORED)}
+    if SGLD not in results or len(sizes) < 2:
         return []
     wins = {
-        label: [better(each, shown[SGLD], axis) for each in sizes.values()]
-        for label, axis in AXES.items()
+        label: [is_better(each, results[SGLD], axis) for each in sizes.values()]
+        for label, axis in PASSES.items()
     }
-    plain = {n: each for n, each in shown.items() if n.startswith("SGLD")}
+    plain = {n: each for n, each in results.items() if n.startswith("SGLD")}
     losses = "; ".join(f"{n}: {each.final('nll')[0]:.4f}" for n, each in (plain | sizes).items())
-    beaten = Claim(
+    beats = Claim(
         "vrSG-MCMC beats SGLD for every n1.",
-        graded(*(won for each in wins.values() for won in each)),
+        grade(*(won for each in wins.values() for won in each)),
         "It is lower on most of the curve, and where it ends, for "
         + " and ".join(f"{won.count(True)} of {len(won)} n1 by {a}" for a, won in wins.items())
         + f". Test NLL at the end: {losses}.",
     )
     large = [each for n, each in sizes.items() if int(n.removeprefix(ANCHORED)) >= 200]
     if len(large) < 2:
-        return [beaten]
-    spreads = {label: widest(large, axis) for label, axis in AXES.items()}
+        return [beats]
+    spreads = {label: largest_spread(large, axis) for label, axis in PASSES.items()}
     return [
-        beaten,
+        beats,
         Claim(
             "From n1 = 200 on the curves nearly coincide.",
-            graded(*(None if np.isnan(s) else s < COINCIDE for s in spreads.values())),
+            grade(*(None if np.isnan(s) else s < COINCIDE for s in spreads.values())),
             "Their test NLLs differ by up to "
             + " and ".join(
                 f"{'an unknown part' if np.isnan(spread) else f'{spread:.1%}'} by {label}"
@@ -148,39 +142,35 @@ def every_anchor(shown: Mapping[str, Shown]) -> list[Claim]:
     ]
 
 
-def better(one: Shown, other: Shown, axis: Axis) -> bool | None:
-    found = compare(one.curve(axis), other.curve(axis))
-    return None if found.lower is None else bool(found.mostly and found.lower)
+def is_better(one: MethodResult, other: MethodResult, axis: Axis) -> bool | None:
+    comparison = compare(one.curve(axis), other.curve(axis))
+    return None if comparison.lower is None else bool(comparison.mostly_lower and comparison.lower)
 
 
-def widest(curves: Sequence[Shown], axis: Axis) -> float:
-    """The largest relative difference between curves, over the second half of what they share.
+def largest_spread(results: Sequence[MethodResult], axis: Axis) -> float:
+    """The largest relative difference between curves, over the second half of their common range.
 
-    NaN where they share nothing, or left the numbers.
+    NaN if they do not overlap or became non-finite.
     """
-    found = [each.curve(axis) for each in curves]
-    first, last = in_common(found)
+    curves = [each.curve(axis) for each in results]
+    first, last = common_range(curves)
     if not first < last:
         return np.nan
-    where = np.geomspace(np.sqrt(first * last), last, PLACES)
-    losses = np.stack([each.at(where).mean(1) for each in found])
+    costs = np.geomspace(np.sqrt(first * last), last, PLACES)
+    losses = np.stack([each.at(costs).mean(1) for each in curves])
     return float(np.max(np.ptp(losses, axis=0) / losses.min(0)))
 
 
-def roughness(each: Shown) -> tuple[float, float]:
-    """How much the last sample's loss jumps over the last half of the points, and the error of it.
+def roughness(result: MethodResult) -> tuple[float, float]:
+    """How much the last sample's loss jumps over the last half of the points, and its error.
 
-    That of the average prediction does not jump: it bends, more where it falls more. The error is over
-    seeds, or over the jumps where there is one seed.
+    The loss of the average prediction does not jump: it bends, more where it falls more. The error is
+    over seeds, or over the jumps of a single seed.
     """
-    values = each.scores["test_sample"]["nll"]
+    values = result.scores["test_sample"]["nll"]
     values = values[len(values) // 2 :]
     if len(values) < 4:
         return np.nan, np.nan
     jumps = np.abs(np.diff(values, 2, axis=0))
     repeated = jumps.mean(0) if jumps.shape[1] > 1 else jumps[:, 0]
     return float(jumps.mean()), standard_error(repeated)
-
-
-def at_the_end(each: Shown) -> str:
-    return ", ".join(f"test {m} {told(m, each.final(m)[0])}" for m in each.measures)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import DEEP
-from vrsgmcmc.experiments.images import judged, pictures
-from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
+from vrsgmcmc.experiments.images import evaluation_sets, pictures
+from vrsgmcmc.experiments.methods import DEEP
 from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Outcome, Settings
+from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import cnn
 
-JUDGED = 2000
+EVALUATION_IMAGES = 2000
 SMOKE_WIDTHS = (2, 2, 2, 2)
-
-
-def run(settings: Settings, memory: Memory) -> Outcome:
-    return networks.run(EXPERIMENT, settings, memory)
 
 
 def load(settings: Settings) -> Subject:
@@ -29,7 +26,7 @@ def load(settings: Settings) -> Subject:
         cnn.initial(10, widths=SMOKE_WIDTHS if settings.size == "smoke" else cnn.WIDTHS),
         chain_method="sequential",
     )
-    return Subject(task, judged(parts, cnn.predict, np.asarray, JUDGED))
+    return Subject(task, evaluation_sets(parts, cnn.predict, np.asarray, EVALUATION_IMAGES))
 
 
 EXPERIMENT = Experiment(
@@ -43,3 +40,4 @@ EXPERIMENT = Experiment(
     step_sizes=(0.005, 0.01, 0.02, 0.05, 0.1),
     methods=DEEP,
 )
+run = partial(networks.run, EXPERIMENT)

@@ -9,22 +9,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vrsgmcmc.experiments.claims import PAPER, SGLD
-from vrsgmcmc.experiments.compare import graded, or_unknown
+from vrsgmcmc.experiments.curves import grade, if_finite
+from vrsgmcmc.experiments.methods import PAPER, SGLD
 from vrsgmcmc.experiments.settings import Outcome
 from vrsgmcmc.reports import Claim, Report
 
 HARDER = ("mlp-cifar10", "cnn4-cifar10", "resnet20-cifar10")
 Rows: TypeAlias = Sequence[Mapping[str, Any]]  # of curves.csv
-Line: TypeAlias = tuple[np.ndarray, np.ndarray]
+Curve: TypeAlias = tuple[np.ndarray, np.ndarray]  # cost, loss
 
 
-def joined(title: str, kind: str, parts: Mapping[str, Outcome]) -> Outcome:
-    """One outcome out of some that differ in one thing: its name is a column of every table."""
+def join(title: str, column: str, parts: Mapping[str, Outcome]) -> Outcome:
+    """One outcome of several parts; every table gets a column with the name of the part."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for name, part in parts.items():
         for table, rows in part.tables.items():
-            tables.setdefault(table, []).extend({kind: name, **row} for row in rows)
+            tables.setdefault(table, []).extend({column: name, **row} for row in rows)
     return Outcome(
         page(title, {name: part.report for name, part in parts.items()}),
         tables,
@@ -34,16 +34,16 @@ def joined(title: str, kind: str, parts: Mapping[str, Outcome]) -> Outcome:
 
 
 def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
-    """Does the harder network on CIFAR-10 gain more, after as many passes as all of them made?"""
-    known = [n for n in HARDER if {SGLD, PAPER} <= {row["method"] for row in curves.get(n, ())}]
-    if len(known) < 2:
+    """The claim that harder networks on CIFAR-10 gain more, at the least of their final costs."""
+    names = [n for n in HARDER if {SGLD, PAPER} <= {row["method"] for row in curves.get(n, ())}]
+    if len(names) < 2:
         return []
     ladder = {
         label: (level, rows)
-        for level, name in enumerate(known)
+        for level, name in enumerate(names)
         for label, rows in by_network(name, curves[name]).items()
     }
-    held, words = [], []
+    conditions, words = [], []
     for axis, label in {"data_passes": "", "paper_passes": " as the paper counts"}.items():
         pairs = {
             n: [curve(rows, m, axis) for m in (SGLD, PAPER)] for n, (_, rows) in ladder.items()
@@ -53,13 +53,13 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
         for easier, harder in permutations(ladder, 2):
             if ladder[harder][0] == ladder[easier][0] + 1:
                 a, b = gains[easier], gains[harder]
-                held.append(a < b and b > 0 if np.isfinite(a + b) else None)
-        told = (f"{n} {or_unknown(g, f'{g:+.1%}')}" for n, g in gains.items())
-        words.append(f"after {until:.3g} passes{label}: {', '.join(told)}")
+                conditions.append(a < b and b > 0 if np.isfinite(a + b) else None)
+        listed = ", ".join(f"{n} {if_finite(g, f'{g:+.1%}')}" for n, g in gains.items())
+        words.append(f"after {until:.3g} passes{label}: {listed}")
     return [
         Claim(
             "The gap between vrSG-MCMC and SGLD grows with the harder architecture.",
-            graded(*held),
+            grade(*conditions),
             f"How much lower the test NLL of vrSG-MCMC is {'; '.join(words)}.",
         )
     ]
@@ -76,12 +76,12 @@ def by_network(name: str, rows: Rows) -> dict[str, Rows]:
     }
 
 
-def gain(until: float, theirs: Line, ours: Line) -> float:
-    """How much lower our loss is, after so many passes."""
+def gain(until: float, theirs: Curve, ours: Curve) -> float:
+    """The relative reduction of the loss at a cost."""
     return float(1 - np.interp(until, *ours) / np.interp(until, *theirs))
 
 
-def curve(rows: Rows, method: str, axis: str) -> Line:
+def curve(rows: Rows, method: str, axis: str) -> Curve:
     """Test NLL against a cost, the mean over seeds."""
     points = defaultdict(list)
     for row in rows:

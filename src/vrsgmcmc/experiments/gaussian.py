@@ -3,8 +3,8 @@
     x_i ~ N(theta, 1),   theta ~ N(0, 1),   N = 1000,   phi = theta^2
 
 vrSG-MCMC with n1 = 200, m = 10 and n2 = 1, 10, 100, and SGLD with n = 1, 10, 100. Every method runs
-for the same number of data passes; its step size is the best of one grid, judged by the MSE at the
-end, which `vr.theory.mse` knows exactly. Its curve goes through the measured points.
+for the same number of data passes. Its step size has the lowest exact MSE at the end (`vr.theory.mse`)
+of one grid. The report shows measured points on the exact curve.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import models, theory
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.compare import standard_error
-from vrsgmcmc.experiments.methods import Method, check_passes
-from vrsgmcmc.experiments.progress import Board, Line
-from vrsgmcmc.experiments.segments import Task, Trace, cuts, follow
+from vrsgmcmc.core.integrators import sgld
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.curves import standard_error
+from vrsgmcmc.experiments.methods import check_passes, paper_evaluations
+from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
+from vrsgmcmc.experiments.segments import Task, Trace, cuts, run_segments
 from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 N, N1, PERIOD = 1000, 200, 10
 STEP_SIZES = tuple(float(f"{h:.1g}") for h in np.geomspace(1e-4, 1.0, 13))  # h (N + 1)
-METHODS = {f"SGLD, n = {n}": Method(minibatch(), n) for n in (1, 10, 100)} | {
-    f"vrSG-MCMC, n2 = {n}": Method(practical(N1, PERIOD), n) for n in (1, 10, 100)
+METHODS = {
+    f"{name} = {n}": Sampler(estimator, sgld(), batch_size=n)
+    for name, estimator in {"SGLD, n": minibatch(), "vrSG-MCMC, n2": practical(N1, PERIOD)}.items()
+    for n in (1, 10, 100)
 }
 START = 0.0
 AXES = {
@@ -56,7 +60,10 @@ def square(theta: Any) -> Any:
     return jnp.square(theta)
 
 
-class Shown(NamedTuple):
+class MethodResult(NamedTuple):
+    """A method at its best step size."""
+
+    sampler: Sampler
     step: float  # h (N + 1)
     tuning: list[float]  # exact MSE at the end for each step size of the grid
     trace: Trace
@@ -64,11 +71,21 @@ class Shown(NamedTuple):
     error: np.ndarray  # its standard error
     exact: np.ndarray
 
+    def evaluations(self) -> np.ndarray:
+        return self.sampler.evaluations(N, self.trace.ends)
 
-def run(settings: Settings, memory: Memory) -> Outcome:
-    size = settings.of(SIZES)
+    def paper_evaluations(self) -> np.ndarray:
+        return paper_evaluations(self.sampler, N, self.trace.ends)
+
+    def seconds(self) -> np.ndarray:
+        """For one chain: the time of all chains, divided by their number."""
+        return self.trace.seconds / len(self.trace.diverged)
+
+
+def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
+    size = settings.pick_size(SIZES)
     chains = settings.seeds or size.chains
-    methods = settings.chosen({name: METHODS[name] for name in size.methods})
+    methods = settings.pick_methods({name: METHODS[name] for name in size.methods})
     check_passes(methods, N, size.passes)
     data = np.random.default_rng(0).normal(0.7, 1.0, N).astype(np.float32)
     problem = theory.gaussian_mean(data)
@@ -76,62 +93,62 @@ def run(settings: Settings, memory: Memory) -> Outcome:
     truth = float(mean[0] ** 2 + covariance[0, 0])
     task = Task(models.gaussian.posterior(), data, jnp.asarray(START), {"square": square})
 
-    def one(method: Method, line: Line) -> Shown:
-        total = method.affordable(N, size.passes)
+    def run_method(sampler: Sampler, line: MethodProgress) -> MethodResult:
+        total = sampler.affordable_steps(N, size.passes * N)
         ends = cuts(total, size.points, least=max(PERIOD, total // 1000))
-        curves = [exact_mse(problem, method, step, ends) for step in STEP_SIZES]
-        best = int(np.argmin([curve[-1] for curve in curves]))
-        steps = np.full(chains, STEP_SIZES[best] / (N + 1))
-        trace = follow(2, task, method, steps, ends, board=board, memory=memory)
-        errors = np.stack([trace.everything("square", p) - truth for p in range(len(ends))]) ** 2
-        line.text = f"MSE {errors[-1].mean():.3g}, exact {curves[best][-1]:.3g}"
-        deviation = np.array([standard_error(each) for each in errors])
+        curves = [exact_mse(problem, sampler, step, ends) for step in STEP_SIZES]
         tuning = [float(curve[-1]) for curve in curves]
-        return Shown(STEP_SIZES[best], tuning, trace, errors.mean(1), deviation, curves[best])
+        best = int(np.argmin(tuning))
+        steps = np.full(chains, STEP_SIZES[best] / (N + 1))
+        trace = run_segments(
+            2, task, sampler, steps, ends, progress=progress, checkpoints=checkpoints
+        )
+        errors = np.stack([trace.full_average("square", p) - truth for p in range(len(ends))]) ** 2
+        line.text = f"MSE {errors[-1].mean():.3g}, exact {tuning[best]:.3g}"
+        deviation = np.array([standard_error(each) for each in errors])
+        return MethodResult(
+            sampler, STEP_SIZES[best], tuning, trace, errors.mean(1), deviation, curves[best]
+        )
 
-    shown = {}
-    with Board(list(methods)) as board:
-        for name, method in methods.items():
-            with board.line(name) as line:
-                shown[name] = one(method, line)
-    return outcome(methods, shown, truth, chains, size)
+    results = {}
+    with ExperimentProgress(list(methods)) as progress:
+        for name, sampler in methods.items():
+            with progress.method(name) as line:
+                results[name] = run_method(sampler, line)
+    return outcome(results, truth, chains, size)
 
 
-def exact_mse(problem: Any, method: Method, step: float, ends: np.ndarray) -> np.ndarray:
-    """Of theta^2, averaged over all steps so far: [points]."""
-    found = theory.mse(
+def exact_mse(problem: Any, sampler: Sampler, step: float, ends: np.ndarray) -> np.ndarray:
+    """Exact MSE of theta^2, averaged over all steps so far: [points]."""
+    error = theory.mse(
         problem,
-        method.estimator,
-        method.integrator,
+        sampler.estimator,
+        sampler.integrator,
         num_steps=ends,
         start=START,
         observable="square",
         step_size=step / (N + 1),
-        batch_size=method.batch_size,
+        batch_size=sampler.batch_size,
     )
-    return found.mse[:, 0]
+    return error.mse[:, 0]
 
 
-def outcome(
-    methods: dict[str, Method], shown: dict[str, Shown], truth: float, chains: int, size: Size
-) -> Outcome:
+def outcome(results: dict[str, MethodResult], truth: float, chains: int, size: Size) -> Outcome:
     rows = [
         {
             "method": name,
-            "step": one.step,
+            "step": each.step,
             "steps": int(end),
-            "evaluations": int(methods[name].cost(N, end)),
-            "paper_evaluations": int(methods[name].paper_cost(N, end)),
-            "seconds_all_chains": float(seconds),
-            "mse": float(mse),
-            "standard_error": float(error),
-            "exact_mse": float(exact),
-            "z": float((mse - exact) / error),
+            "evaluations": int(each.evaluations()[p]),
+            "paper_evaluations": int(each.paper_evaluations()[p]),
+            "seconds_all_chains": float(each.trace.seconds[p]),
+            "mse": float(each.mse[p]),
+            "standard_error": float(each.error[p]),
+            "exact_mse": float(each.exact[p]),
+            "z": float((each.mse[p] - each.exact[p]) / each.error[p]),
         }
-        for name, one in shown.items()
-        for end, seconds, mse, error, exact in zip(
-            one.trace.ends, one.trace.seconds, one.mse, one.error, one.exact, strict=True
-        )
+        for name, each in results.items()
+        for p, end in enumerate(each.trace.ends)
     ]
     last = {row["method"]: row for row in rows}
     table = Table(
@@ -158,28 +175,22 @@ def outcome(
         sections=[
             Section(
                 "Against gradient evaluations",
-                figure=picture(
-                    methods, shown, lambda m, t: m.cost(N, t.ends), "gradient evaluations"
-                ),
+                figure=draw(results, MethodResult.evaluations, "gradient evaluations"),
                 caption="Every per-datum gradient counts: n1/m + 2 n2 for a step of vrSG-MCMC.",
             ),
             Section(
                 "As the paper counts",
-                figure=picture(
-                    methods, shown, lambda m, t: m.paper_cost(N, t.ends), "n1/m + n2 per step"
-                ),
+                figure=draw(results, MethodResult.paper_evaluations, "n1/m + n2 per step"),
                 caption="The pair of gradients of a step counts once.",
             ),
             Section(
                 "Against time",
-                figure=picture(
-                    methods, shown, lambda m, t: t.seconds / chains, "seconds for one chain"
-                ),
+                figure=draw(results, MethodResult.seconds, "seconds for one chain"),
                 caption="All chains run at once; their time is divided by their number.",
             ),
             Section("At the end", table=table),
         ],
-        claims=claims(rows),
+        claims=gaussian_claims(rows),
     )
     record = {
         "size": size._asdict(),
@@ -187,7 +198,7 @@ def outcome(
         "truth": truth,
         "step_size_unit": "h (N + 1)",
         "step_size_grid": list(STEP_SIZES),
-        "tuning": {name: one.tuning for name, one in shown.items()},
+        "tuning": {name: each.tuning for name, each in results.items()},
         "data": "numpy.random.default_rng(0).normal(0.7, 1, 1000), float32",
         "seeds": {"shown": 2},
     }
@@ -195,48 +206,47 @@ def outcome(
     return Outcome(report, {"curves": rows}, record, text)
 
 
-def picture(
-    methods: dict[str, Method], shown: dict[str, Shown], cost: Callable, label: str
+def draw(
+    results: dict[str, MethodResult], cost: Callable[[MethodResult], np.ndarray], label: str
 ) -> figures.Figure:
-    lines = {name: (cost(methods[name], one.trace), one.exact) for name, one in shown.items()}
-    points = {
-        name: (cost(methods[name], one.trace), one.mse, 2 * one.error)
-        for name, one in shown.items()
-    }
+    lines = {name: (cost(each), each.exact) for name, each in results.items()}
+    points = {name: (cost(each), each.mse, 2 * each.error) for name, each in results.items()}
     panel = figures.Panel("mean squared error of theta^2", lines, log_y=True, points=points)
     return figures.curves([panel], x_label=label)
 
 
-def claims(rows: list[dict[str, Any]]) -> list[Claim]:
+def gaussian_claims(rows: list[dict[str, Any]]) -> list[Claim]:
     """At equal cost, each method at its best step size, by the exact values."""
-    found = []
+    claims = []
     for family, smallest in (("SGLD", "SGLD, n = 1"), ("vrSG-MCMC", "vrSG-MCMC, n2 = 1")):
         names = dict.fromkeys(row["method"] for row in rows if row["method"].startswith(family))
         if smallest not in names or len(names) < 3:
             continue
         lowest, near, words = [], [], []
         for axis, label in AXES.items():
-            ends = at_the_end({n: [r for r in rows if r["method"] == n] for n in names}, axis)
+            ends = mse_at_equal_cost(
+                {n: [r for r in rows if r["method"] == n] for n in names}, axis
+            )
             lowest.append(ends[smallest] == min(ends.values()))
             near.append(ends[smallest] < 1.05 * min(ends.values()))
             listed = ", ".join(f"{n.split(', ')[1]}: {mse:.2e}" for n, mse in ends.items())
             words.append(f"at equal {label} {listed}")
-        found.append(
+        claims.append(
             Claim(
                 f"{family}: minibatches of one datum reach the lowest MSE in the long run.",
                 "yes" if all(lowest) else "in part" if any(near) else "no",
                 f"Exact MSE at the best step size of each, {'; '.join(words)}.",
             )
         )
-    return found
+    return claims
 
 
-def at_the_end(curves: dict[str, list[dict[str, Any]]], axis: str) -> dict[str, float]:
-    """The exact MSE of each, where the first of them ends."""
+def mse_at_equal_cost(curves: dict[str, list[dict[str, Any]]], axis: str) -> dict[str, float]:
+    """The exact MSE of each method, at the least of their final costs."""
     until = min(rows[-1][axis] for rows in curves.values())
 
-    def there(rows: list[dict[str, Any]]) -> float:
+    def interpolate(rows: list[dict[str, Any]]) -> float:
         cost, mse = (np.log([row[name] for row in rows]) for name in (axis, "exact_mse"))
         return float(np.exp(np.interp(np.log(until), cost, mse)))
 
-    return {name: there(rows) for name, rows in curves.items()}
+    return {name: interpolate(rows) for name, rows in curves.items()}

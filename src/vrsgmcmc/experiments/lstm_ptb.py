@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import DEEP
-from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.settings import Outcome, Settings
+from vrsgmcmc.experiments.experiment import Experiment, Size
+from vrsgmcmc.experiments.methods import DEEP
 from vrsgmcmc.experiments.texts import texts
-
-
-def run(settings: Settings, memory: Memory) -> Outcome:
-    return networks.run(EXPERIMENT, settings, memory)
-
-
-def load(settings: Settings) -> Subject:
-    return texts("ptb", settings)
-
 
 EXPERIMENT = Experiment(
     title="Penn Treebank: an LSTM with 2 x 200 cells",
-    load=load,
+    load=partial(texts, "ptb"),
     sizes={
         "smoke": Size(passes=4, tuning=2, seeds=1, points=4, every=0.5),
         "small": Size(passes=0.5, tuning=0.1, seeds=1, points=5, every=0.1),
@@ -29,3 +20,4 @@ EXPERIMENT = Experiment(
     step_sizes=(0.25, 0.5, 1.0),
     methods=DEEP,
 )
+run = partial(networks.run, EXPERIMENT)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Memory
+from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
 from vrsgmcmc.experiments.images import centred, pictures
 from vrsgmcmc.experiments.mlp_mnist import subject
-from vrsgmcmc.experiments.networks import Experiment, Size, Subject
-from vrsgmcmc.experiments.settings import Outcome, Settings
-
-
-def run(settings: Settings, memory: Memory) -> Outcome:
-    return networks.run(EXPERIMENT, settings, memory)
+from vrsgmcmc.experiments.settings import Settings
 
 
 def load(settings: Settings) -> Subject:
-    found = subject(pictures("cifar10", settings), centred)
+    photographs = subject(pictures("cifar10", settings), centred)
     # one network fits the cache, several do not
-    return found._replace(task=found.task._replace(chain_method="sequential"))
+    return photographs._replace(task=photographs.task._replace(chain_method="sequential"))
 
 
 EXPERIMENT = Experiment(
@@ -30,3 +27,4 @@ EXPERIMENT = Experiment(
     },
     step_sizes=(0.003, 0.01, 0.03, 0.1, 0.3),
 )
+run = partial(networks.run, EXPERIMENT)

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vrsgmcmc import datasets
 from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.images import Pictures, flat, judged, pictures
-from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
+from vrsgmcmc.experiments.images import Pictures, evaluation_sets, flat, pictures
+from vrsgmcmc.experiments.scores import EvaluationSet
 from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Outcome, Settings
+from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import mlp
 
 OTHER = 2000
 
 
-def run(settings: Settings, memory: Memory) -> Outcome:
-    return networks.run(EXPERIMENT, settings, memory)
-
-
 def load(settings: Settings) -> Subject:
     parts = pictures("mnist", settings)
-    found = subject(parts, flat)
-    others = Judged(predict, flat(other_images(parts, settings)))
-    return found._replace(judged={**found.judged, "CIFAR-10 in grey": others})
+    digits = subject(parts, flat)
+    others = EvaluationSet(predict, flat(other_images(parts, settings)))
+    return digits._replace(evaluation={**digits.evaluation, "CIFAR-10 in grey": others})
 
 
 def subject(parts: Pictures, read: Callable[[np.ndarray], np.ndarray]) -> Subject:
     train = read(parts.train.x), parts.train.y.astype(np.int32)
     start = mlp.initial(train[0].shape[1], 10, hidden=100)
     task = Task(mlp.classifier(10, activation="sigmoid"), train, start)
-    return Subject(task, judged(parts, predict, read))
+    return Subject(task, evaluation_sets(parts, predict, read))
 
 
 def predict(params: Any, x: Any) -> Any:
@@ -43,7 +39,7 @@ def predict(params: Any, x: Any) -> Any:
 
 
 def other_images(parts: Pictures, settings: Settings) -> np.ndarray:
-    """Photographs in grey, cut to 28 x 28: what the network should be unsure of."""
+    """Photographs in grey, cut to 28 x 28, for which predictions should be uncertain."""
     if settings.size == "smoke":
         return parts.test.x[::-1]
     x = datasets.cifar10(settings.data_dir).x_test[:OTHER, 2:30, 2:30]
@@ -60,3 +56,4 @@ EXPERIMENT = Experiment(
     },
     step_sizes=(0.1, 0.25, 0.5, 1.0, 2.0, 4.0),
 )
+run = partial(networks.run, EXPERIMENT)

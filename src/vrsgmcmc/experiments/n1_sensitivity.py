@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
+from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import ANCHORED, every_anchor
-from vrsgmcmc.experiments.methods import Method
+from vrsgmcmc.experiments.claims import anchor_claims
+from vrsgmcmc.experiments.experiment import Experiment, Size
+from vrsgmcmc.experiments.methods import ANCHORED
 from vrsgmcmc.experiments.mlp_cifar10 import load
-from vrsgmcmc.experiments.networks import Experiment, Size
-from vrsgmcmc.experiments.settings import Outcome, Settings
 
 BATCHES = (10, 30, 220)  # the paper's, and what a step costs with the smallest and largest anchor
 ANCHORS = (100, 200, 300, 400, 500, 600, 700, 1000, 2000)
-
-
-def run(settings: Settings, memory: Memory) -> Outcome:
-    return networks.run(EXPERIMENT, settings, memory)
 
 
 EXPERIMENT = Experiment(
@@ -28,7 +26,8 @@ EXPERIMENT = Experiment(
         "paper": Size(passes=100, tuning=0, seeds=3, points=40, every=0.5),
     },
     step_sizes=(0.01,),
-    methods={f"SGLD, n = {n}": Method(minibatch(), n) for n in BATCHES}
-    | {f"{ANCHORED}{n}": Method(practical(n, 10)) for n in ANCHORS},
-    claims=every_anchor,
+    methods={f"SGLD, n = {n}": Sampler(minibatch(), sgld(), batch_size=n) for n in BATCHES}
+    | {f"{ANCHORED}{n}": Sampler(practical(n, 10), sgld()) for n in ANCHORS},
+    claims=anchor_claims,
 )
+run = partial(networks.run, EXPERIMENT)

@@ -1,10 +1,9 @@
-"""A network sampled by several methods: error and loss of the posterior average against cost.
+"""The runner of the experiments on networks: scores of the average prediction against cost.
 
-Every method gets the same number of data passes and the same grid of step sizes, of which it keeps the
-one whose average predictions have the lowest loss on validation data after a short run. What is shown
-has keys of its own. Predictions are averaged inside the chain, every so many steps; after the first
-fifth of a run what came before it is left out. The current sample alone is judged too, where a segment
-ends.
+Every method gets the same number of data passes and the same grid of step sizes. It takes the step
+size whose average predictions have the lowest loss on validation data after a short run; the long run
+has another key. The chain averages its predictions, one every few steps, over the last four fifths of
+the run. The current sample alone gets scores too, at the end of each segment.
 """
 
 from __future__ import annotations
@@ -16,89 +15,54 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from vrsgmcmc.core import observable
+from vrsgmcmc.core import Sampler, observable
 from vrsgmcmc.experiments import network_page
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import METHODS, PAPER, SGLD, answers
-from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.experiments.methods import Method, check_passes
-from vrsgmcmc.experiments.progress import Board, Line
-from vrsgmcmc.experiments.segments import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.curves import MethodResult, format_score
+from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
+from vrsgmcmc.experiments.methods import PAPER, SGLD, check_passes
+from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
+from vrsgmcmc.experiments.scores import EvaluationSet
+from vrsgmcmc.experiments.segments import Trace, cuts, run_segments
 from vrsgmcmc.experiments.settings import Outcome, Settings
-from vrsgmcmc.experiments.shown import Shown, told
-from vrsgmcmc.reports import Claim
 
 TUNING_POINTS, TUNING_PREDICTIONS = 5, 10
 VALIDATION = "validation"
 
 
-class Subject(NamedTuple):
-    """What is sampled, and on which rows it is judged: validation, test, train; others by any name."""
-
-    task: Task
-    judged: Mapping[str, Judged]
-    together: int = 1  # images in a datum
-
-    @property
-    def size(self) -> int:
-        return self.task.size
-
-
-class Size(NamedTuple):
-    passes: float
-    tuning: float  # passes of every step size of the grid
-    seeds: int
-    points: int
-    every: float  # passes between two predictions
-
-
-class Experiment(NamedTuple):
-    title: str
-    load: Callable[[Settings], Subject]
-    sizes: Mapping[str, Size]
-    step_sizes: Sequence[float]  # h N: on the mean log-likelihood; the paper's is one of them
-    methods: Mapping[str, Method] = METHODS
-    claims: Callable[[Mapping[str, Shown]], list[Claim]] = answers
-
-
-def run(experiment: Experiment, settings: Settings, memory: Memory) -> Outcome:
-    size = settings.of(experiment.sizes)
-    if settings.size == "smoke":
-        experiment = shortened(experiment, everything=bool(settings.methods))
-    methods = settings.chosen(dict(experiment.methods))
+def run(experiment: Experiment, settings: Settings, checkpoints: Checkpoints) -> Outcome:
+    size = settings.pick_size(experiment.sizes)
+    if settings.size == "smoke":  # no choice of a step size and, unless some are named, two methods
+        names = experiment.methods if settings.methods else (SGLD, PAPER)
+        experiment = experiment._replace(
+            methods={name: experiment.methods[name] for name in names},
+            step_sizes=experiment.step_sizes[:1],
+        )
+    methods = settings.pick_methods(experiment.methods)
     seeds = settings.seeds or size.seeds
-    subject = on_device(experiment.load(settings))
+    subject = to_device(experiment.load(settings))
     check_passes(methods, subject.size, size.passes)
-    shown = {}
-    with Board(list(methods)) as board:
-        for name, method in methods.items():
-            tuning = [size.tuning * len(group) for group in groups(experiment, subject)]
-            parts = [*tuning, size.passes * seeds]
-            with board.line(name, parts=parts) as line:
-                work = Work(subject, method, board, memory)
-                shown[name] = one(work, experiment, size, seeds, line)
-    return network_page.outcome(experiment, subject, shown, size, seeds)
+    tuning = [size.tuning * len(group) for group in step_size_groups(experiment, subject)]
+    results = {}
+    with ExperimentProgress(list(methods)) as progress:
+        for name, sampler in methods.items():
+            with progress.method(name, parts=[*tuning, size.passes * seeds]) as line:
+                work = Work(subject, sampler, progress, checkpoints)
+                results[name] = run_method(work, experiment, size, seeds, line)
+    return network_page.outcome(experiment, subject, results, size, seeds)
 
 
-def shortened(experiment: Experiment, everything: bool) -> Experiment:
-    """Two methods, unless some are named, and no choice of a step size."""
-    methods = (
-        experiment.methods if everything else {n: experiment.methods[n] for n in (SGLD, PAPER)}
-    )
-    return experiment._replace(methods=methods, step_sizes=experiment.step_sizes[:1])
-
-
-def on_device(subject: Subject) -> Subject:
-    """With arrays that a segment of a run need not copy."""
-    judged = {
-        n: rows._replace(data=jax.device_put(rows.data)) for n, rows in subject.judged.items()
+def to_device(subject: Subject) -> Subject:
+    """The subject with arrays on the device, so that no segment copies them."""
+    evaluation = {
+        n: rows._replace(data=jax.device_put(rows.data)) for n, rows in subject.evaluation.items()
     }
     task = subject.task._replace(data=jax.device_put(subject.task.data))
-    return subject._replace(task=task, judged=judged)
+    return subject._replace(task=task, evaluation=evaluation)
 
 
-def groups(experiment: Experiment, subject: Subject) -> list[list[float]]:
-    """The step sizes that are tried together; nothing is tried where there is no choice."""
+def step_size_groups(experiment: Experiment, subject: Subject) -> list[list[float]]:
+    """The step sizes of each tuning run; none if the grid has only one."""
     grid = list(experiment.step_sizes)
     if len(grid) == 1:
         return []
@@ -109,9 +73,9 @@ class Work(NamedTuple):
     """One method on one network."""
 
     subject: Subject
-    method: Method
-    board: Board
-    memory: Memory
+    sampler: Sampler
+    progress: ExperimentProgress
+    checkpoints: Checkpoints
 
     def trace(
         self,
@@ -120,77 +84,83 @@ class Work(NamedTuple):
         passes: float,
         points: int,
         predictions: int,
-        watched: Mapping[str, Judged],
-        looks: Mapping[str, Callable] = {},
+        evaluation: Mapping[str, EvaluationSet],
+        snapshots: Sequence[str] = (),
     ) -> Trace:
-        """A chain for each step size h N, for so many passes; stages have keys of their own."""
-        subject, method = self.subject, self.method
-        affordable = method.affordable(subject.size, passes)
+        """Run one chain for each step size h N; each stage has a key of its own.
+
+        `snapshots`: the evaluation sets on which the current sample gets scores, too.
+        """
+        subject = self.subject
+        affordable = self.sampler.affordable_steps(subject.size, passes * subject.size)
         every = max(1, affordable // predictions)
-        averaged = {
+        observables = {
             name: observable(rows.predict, data=rows.data, every=every)
-            for name, rows in watched.items()
+            for name, rows in evaluation.items()
         }
-        return follow(
+        scores = {name: sample_scores(evaluation[name]) for name in snapshots}
+        return run_segments(
             jax.random.fold_in(jax.random.key(0), stage),
-            subject.task._replace(observables=averaged, snapshots=looks),
-            method,
-            np.asarray(steps) / (subject.size * subject.together),
+            subject.task._replace(observables=observables, snapshots=scores),
+            self.sampler,
+            np.asarray(steps) / (subject.size * subject.images_per_datum),
             cuts(affordable, points, multiple=every),
-            board=self.board,
-            memory=self.memory,
+            progress=self.progress,
+            checkpoints=self.checkpoints,
         )
 
     def scores(self, trace: Trace, rows: str) -> dict[str, Float[np.ndarray, "points chain"]]:
-        """Of what the chains know at each point."""
-        judged = self.subject.judged[rows]
-        found = [judged.scores(trace.known(rows, p)) for p in range(len(trace.ends))]
-        return {name: np.stack([each[name] for each in found]) for name in found[0]}
+        """The scores of the late average at each point."""
+        evaluation = self.subject.evaluation[rows]
+        points = [evaluation.scores(trace.late_average(rows, p)) for p in range(len(trace.ends))]
+        return {name: np.stack([each[name] for each in points]) for name in points[0]}
 
 
 def tune(work: Work, experiment: Experiment, size: Size) -> dict[float, dict[str, list[float]]]:
     """Step size -> scores on validation data, point by point."""
-    tuning, watched = {}, {VALIDATION: work.subject.judged[VALIDATION]}
-    for group in groups(experiment, work.subject):
-        tried = work.trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS, watched)
-        passes = work.method.cost(work.subject.size, tried.ends) / work.subject.size
-        found = work.scores(tried, VALIDATION)
+    tuning, evaluation = {}, {VALIDATION: work.subject.evaluation[VALIDATION]}
+    for group in step_size_groups(experiment, work.subject):
+        trace = work.trace(0, group, size.tuning, TUNING_POINTS, TUNING_PREDICTIONS, evaluation)
+        passes = work.sampler.evaluations(work.subject.size, trace.ends) / work.subject.size
+        scores = work.scores(trace, VALIDATION)
         for c, h in enumerate(group):
             tuning[h] = {"data_passes": passes.tolist()} | {
-                f"validation_{name}": np.where(tried.diverged[c], np.nan, values[:, c]).tolist()
-                for name, values in found.items()
+                f"validation_{name}": np.where(trace.diverged[c], np.nan, values[:, c]).tolist()
+                for name, values in scores.items()
             }
     return tuning
 
 
-def best_of(tuning: Mapping[float, Mapping[str, Sequence[float]]]) -> float:
-    """The step size with the lowest loss at the end; a chain that diverged has none at all."""
+def best_step_size(tuning: Mapping[float, Mapping[str, Sequence[float]]]) -> float:
+    """The step size with the lowest loss at the end; a chain that diverged never wins."""
     return min(tuning, key=lambda h: np.nan_to_num(tuning[h]["validation_nll"][-1], nan=np.inf))
 
 
-def one(work: Work, experiment: Experiment, size: Size, seeds: int, line: Line) -> Shown:
+def run_method(
+    work: Work, experiment: Experiment, size: Size, seeds: int, line: MethodProgress
+) -> MethodResult:
     """Tune the step size, then run with it."""
     tuning = tune(work, experiment, size)
-    h = best_of(tuning) if tuning else experiment.step_sizes[0]
-    watched = {n: rows for n, rows in work.subject.judged.items() if n != VALIDATION}
-    looks = {name: looked_at(watched[name]) for name in ("test", "train")}
-    predictions = max(1, round(size.passes / size.every))
-    trace = work.trace(1, [h] * seeds, size.passes, size.points, predictions, watched, looks)
-    curves = {name: work.scores(trace, name) for name in ("test", "train")}
-    measures = watched["test"].measures
-    for name, seen in trace.snapshots.items():
-        curves[f"{name}_sample"] = {m: seen[..., i] for i, m in enumerate(measures)}
-    ending = told(measures[1], curves["test"][measures[1]][-1].mean())
-    line.text = f"test {measures[1]} {ending}, h N = {h:g}"
-    last = {name: trace.known(name, -1) for name in watched}
-    return Shown(work.method, work.subject.size, h, tuning, trace, curves, last)
+    h = best_step_size(tuning) if tuning else experiment.step_sizes[0]
+    evaluation = {n: rows for n, rows in work.subject.evaluation.items() if n != VALIDATION}
+    rows, predictions = ("test", "train"), max(1, round(size.passes / size.every))
+    trace = work.trace(1, [h] * seeds, size.passes, size.points, predictions, evaluation, rows)
+    scores = {name: work.scores(trace, name) for name in rows}
+    measures = evaluation["test"].measures
+    for name, values in trace.snapshots.items():
+        scores[f"{name}_sample"] = {m: values[..., i] for i, m in enumerate(measures)}
+    final = format_score(measures[1], scores["test"][measures[1]][-1].mean())
+    line.text = f"test {measures[1]} {final}, h N = {h:g}"
+    last = {name: trace.late_average(name, -1) for name in evaluation}
+    return MethodResult(work.sampler, work.subject.size, h, tuning, trace, scores, last)
 
 
-def looked_at(rows: Judged) -> Callable[[Any], Any]:
+def sample_scores(rows: EvaluationSet) -> Callable[[Any], Any]:
+    """A function from parameters to the scores of their predictions, in the order of `measures`."""
     predict = jax.jit(rows.predict)
 
-    def look(params: Any) -> np.ndarray:
-        scores = rows.scores(np.asarray(predict(params, rows.data)))
-        return np.stack([scores[name] for name in rows.measures])
+    def scores(params: Any) -> np.ndarray:
+        values = rows.scores(np.asarray(predict(params, rows.data)))
+        return np.stack([values[name] for name in rows.measures])
 
-    return look
+    return scores

@@ -2,20 +2,20 @@
 
 The 768 rows are split into 460 to train, 154 to validate and 154 to test, and standardised; the prior
 is N(0, I). Every method gets the same number of data passes, SGLD dynamics, and the same grid of step
-sizes. Two questions, each with the step size that answers it best:
+sizes. There are two questions, and the best step size is chosen for each:
 
 - prediction: the negative log-likelihood of the test data under the average of the predictions so
   far; step size chosen on the validation data.
-- posterior: how well one chain knows posterior means and variances, against long NUTS runs (the
-  error C of `scores.py`; the chain is worth 1/C independent draws); step size chosen by C.
+- posterior: the error C (`scores.py`) of the posterior means and variances of one chain, against long
+  NUTS runs; the chain is worth 1/C independent draws. Step size chosen by C.
 
-Tuning and the runs that are shown use different keys.
+The tuning runs and the final runs have different keys.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -24,24 +24,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import datasets, models
-from vrsgmcmc.core import observable
+from vrsgmcmc.core import Sampler, observable
 from vrsgmcmc.core.estimators import practical
-from vrsgmcmc.experiments import claims
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import ANCHORED, PAPER, SGLD
-from vrsgmcmc.experiments.methods import Method, check_passes
-from vrsgmcmc.experiments.progress import Board, Line
+from vrsgmcmc.core.integrators import sgld
+from vrsgmcmc.experiments import claims, methods
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.curves import AXES, Axis, MethodResult
+from vrsgmcmc.experiments.methods import ANCHORED, PAPER, SGLD, SVRG, check_passes
+from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
-from vrsgmcmc.experiments.segments import Task, Trace, cuts, follow
+from vrsgmcmc.experiments.segments import Task, cuts, run_segments
 from vrsgmcmc.experiments.settings import Outcome, Settings
-from vrsgmcmc.experiments.shown import Shown
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
 EVERY = 10  # steps between two predictions
-QUESTIONS = ("prediction", "posterior")
+PREDICTION, POSTERIOR = QUESTIONS = ("prediction", "posterior")
 COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
-METHODS = claims.METHODS | {f"{ANCHORED}{n}": Method(practical(n, 10)) for n in (50, 200)}
+METHODS = methods.METHODS | {f"{ANCHORED}{n}": Sampler(practical(n, 10), sgld()) for n in (50, 200)}
 
 
 class Size(NamedTuple):
@@ -73,7 +73,7 @@ def prepare() -> Problem:
     return Problem(*((x.astype(np.float32), y) for x, (_, y) in zip(tables, parts, strict=True)))
 
 
-def reference() -> dict[str, Any]:
+def load_reference() -> dict[str, Any]:
     """Posterior means and variances by NUTS (`benchmarks/pima_reference.py`)."""
     file = resources.files("vrsgmcmc.experiments") / "pima-posterior.json"
     return json.loads(file.read_text(encoding="utf-8"))
@@ -87,161 +87,104 @@ def square(w: Any) -> Any:
     return jnp.square(w)
 
 
-class Curves(NamedTuple):
-    """What each chain of a run knows, point by point."""
-
-    trace: Trace
-    nll: dict[str, np.ndarray]  # of validation, test and training data: [points, chain]
-    error: np.ndarray  # C
-    mean: np.ndarray  # [chain, 9], at the end
-    variance: np.ndarray
-
-
-class Best(NamedTuple):
-    """A run with the step size that answers a question best."""
-
-    step: float
-    curves: Curves
-
-
-def run(settings: Settings, memory: Memory) -> Outcome:
-    size = settings.of(SIZES)
+def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
+    size = settings.pick_size(SIZES)
     chains = settings.seeds or size.chains
-    methods = settings.chosen({name: METHODS[name] for name in size.methods})
-    problem, known = prepare(), reference()
-    train = problem.train
-    check_passes(methods, len(train[0]), size.passes, steps=EVERY)
+    samplers = settings.pick_methods({name: METHODS[name] for name in size.methods})
+    problem, reference = prepare(), load_reference()
+    check_passes(samplers, len(problem.train[0]), size.passes, steps=EVERY)
+    predictions = {
+        name: observable(models.logistic.predict, data=x, every=EVERY)
+        for name, (x, _) in problem._asdict().items()
+    }
     task = Task(
         models.logistic.posterior(),
-        train,
+        problem.train,
         models.logistic.initial(len(COLUMNS)),
-        {
-            "mean": identity,
-            "square": square,
-            **{
-                name: observable(models.logistic.predict, data=x, every=EVERY)
-                for name, (x, _) in problem._asdict().items()
-            },
-        },
+        {"mean": identity, "square": square, **predictions},
     )
 
-    def curves(method: Method, steps: Any, stage: int) -> Curves:
-        total = method.affordable(task.size, size.passes)
+    def run_chains(sampler: Sampler, steps: np.ndarray, stage: int) -> tuple[Any, dict, dict]:
+        """The trace, the scores by point and chain, and the moments at the end."""
+        total = sampler.affordable_steps(task.size, size.passes * task.size)
         ends = cuts(total, size.points, least=total // 100, multiple=EVERY)
-        key = jax.random.fold_in(jax.random.key(0), stage)
-        steps = np.asarray(steps) / task.size
-        trace = follow(key, task, method, steps, ends, board=board, memory=memory)
+        trace = run_segments(
+            jax.random.fold_in(jax.random.key(0), stage),
+            task,
+            sampler,
+            steps / task.size,
+            ends,
+            progress=progress,
+            checkpoints=checkpoints,
+        )
         points = range(len(ends))
-        mean = np.stack([trace.known("mean", p) for p in points])
-        variance = np.stack([trace.known("square", p) for p in points]) - mean**2
-        nll = {
-            name: np.stack([binary_nll(trace.known(name, p), y) for p in points])
+        mean = np.stack([trace.late_average("mean", p) for p in points])
+        variance = np.stack([trace.late_average("square", p) for p in points]) - mean**2
+        scores = {
+            name: {"nll": np.stack([binary_nll(trace.late_average(name, p), y) for p in points])}
             for name, (_, y) in problem._asdict().items()
         }
-        error = knowledge_error(mean, variance, known["mean"], known["variance"])
-        return Curves(trace, nll, error, mean[-1], variance[-1])
+        error = knowledge_error(mean, variance, reference["mean"], reference["variance"])
+        scores[POSTERIOR] = {"error": error}
+        return trace, scores, {"mean": mean[-1], "variance": variance[-1]}
 
-    def one(method: Method, line: Line) -> tuple[dict[str, list[float]], dict[str, Best]]:
-        tried = curves(method, np.resize(np.asarray(STEP_SIZES), max(chains, 8)), stage=0)
-        rows = np.arange(max(chains, 8)) % len(STEP_SIZES)
+    def run_method(sampler: Sampler, line: MethodProgress) -> tuple[dict, dict[str, MethodResult]]:
+        """The scores of every step size, and the result with the best one, for each question."""
+        grid, count = np.array(STEP_SIZES), max(chains, 8)
+        _, scores, _ = run_chains(sampler, np.resize(grid, count), stage=0)
+        index = np.arange(count) % len(grid)
+        losses = {PREDICTION: scores["validation"]["nll"], POSTERIOR: scores[POSTERIOR]["error"]}
         tuning = {
-            question: [float(np.mean(values[-1][rows == h])) for h in range(len(STEP_SIZES))]
-            for question, values in (
-                ("prediction", tried.nll["validation"]),
-                ("posterior", tried.error),
-            )
+            question: [float(np.mean(values[-1][index == h])) for h in range(len(grid))]
+            for question, values in losses.items()
         }
         best = {q: STEP_SIZES[int(np.nanargmin(tuning[q]))] for q in QUESTIONS}
-        runs = {h: curves(method, np.full(chains, h), stage=1) for h in set(best.values())}
-        nll = runs[best["prediction"]].nll["test"][-1].mean()
-        worth = 1 / runs[best["posterior"]].error[-1].mean()
-        line.text = f"test NLL {nll:.4f}, worth {worth:.0f} draws"
-        return tuning, {q: Best(h, runs[h]) for q, h in best.items()}
-
-    found = {}
-    with Board(list(methods)) as board:
-        for name, method in methods.items():
-            with board.line(name, parts=(1,) * (1 + len(QUESTIONS))) as line:
-                found[name] = one(method, line)
-    return outcome(task, methods, found, known, size, chains)
-
-
-def outcome(
-    task: Task,
-    methods: dict[str, Method],
-    found: dict[str, Any],
-    known: Any,
-    size: Size,
-    chains: int,
-) -> Outcome:
-    shown = {q: {name: runs[q] for name, (_, runs) in found.items()} for q in QUESTIONS}
-    rows = []
-    for question in QUESTIONS:
-        for name, (step, one) in shown[question].items():
-            for p, end in enumerate(one.trace.ends):
-                rows.append(
-                    {
-                        "question": question,
-                        "method": name,
-                        "step": step,
-                        "steps": int(end),
-                        "data_passes": float(methods[name].cost(task.size, end) / task.size),
-                        "paper_passes": float(methods[name].paper_cost(task.size, end) / task.size),
-                        "seconds_all_chains": float(one.trace.seconds[p]),
-                        "test_nll": float(one.nll["test"][p].mean()),
-                        "test_nll_sd": float(one.nll["test"][p].std()),
-                        "validation_nll": float(one.nll["validation"][p].mean()),
-                        "train_nll": float(one.nll["train"][p].mean()),
-                        "error": float(one.error[p].mean()),
-                    }
-                )
-    last = {q: {r["method"]: r for r in rows if r["question"] == q} for q in QUESTIONS}
-    sd = np.sqrt(known["variance"])
-    table = Table(
-        (
-            "method",
-            "h N",
-            "test NLL",
-            "sd",
-            "h N for the posterior",
-            "mean error",
-            "sd error",
-            "worth",
-        ),
-        [
-            (
-                name,
-                f"{last['prediction'][name]['step']:g}",
-                f"{last['prediction'][name]['test_nll']:.4f}",
-                f"{last['prediction'][name]['test_nll_sd']:.4f}",
-                f"{last['posterior'][name]['step']:g}",
-                f"{_rms((run.curves.mean - known['mean']) / sd):.3f}",
-                f"{_rms(np.sqrt(run.curves.variance) / sd - 1):.3f}",
-                f"{1 / last['posterior'][name]['error']:.0f}",
+        runs = {
+            h: MethodResult(
+                sampler, task.size, h, {}, *run_chains(sampler, np.full(chains, h), stage=1)
             )
-            for name, run in shown["posterior"].items()
-        ],
-    )
-    axes = {
-        "data passes": lambda name, trace: methods[name].cost(task.size, trace.ends) / task.size,
-        "passes as the paper counts (n1/m + n2 per step)": lambda name, trace: (
-            methods[name].paper_cost(task.size, trace.ends) / task.size
-        ),
-        "seconds for one chain": lambda name, trace: trace.seconds / chains,
+            for h in set(best.values())
+        }
+        results = {question: runs[h] for question, h in best.items()}
+        nll, _ = results[PREDICTION].final("nll")
+        line.text = f"test NLL {nll:.4f}, worth {worth(results[POSTERIOR]):.0f} draws"
+        return tuning, results
+
+    tuning, results = {}, {question: {} for question in QUESTIONS}
+    with ExperimentProgress(list(samplers)) as progress:
+        for name, sampler in samplers.items():
+            with progress.method(name, parts=(1,) * (1 + len(QUESTIONS))) as line:
+                tuning[name], each = run_method(sampler, line)
+                for question in QUESTIONS:
+                    results[question][name] = each[question]
+    record = {
+        "size": size._asdict(),
+        "repetitions": chains,
+        "rows": task.size,
+        "step_size_unit": "h N: the step on the mean log-likelihood",
+        "step_size_grid": list(STEP_SIZES),
+        "tuning": tuning,
+        "reference": reference,
+        "seeds": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
     }
-    report = Report(
-        title="Pima: Bayesian logistic regression",
-        lead=f"{len(methods)} methods, {size.passes:g} passes over {task.size} rows each, {chains} "
+    lead = (
+        f"{len(samplers)} methods, {size.passes:g} passes over {task.size} rows each, {chains} "
         "repetitions. Lower test NLL is better; a chain is worth as many independent draws as would "
-        "know posterior means and variances as well.",
-        sections=[
+        "know posterior means and variances as well."
+    )
+    table = final_table(results, reference)
+    text = "\n".join("  ".join(map(str, row)) for row in [table.header, *table.rows])
+    report = Report(
+        "Pima: Bayesian logistic regression",
+        lead,
+        [
             *(
                 Section(
                     f"Against {label}",
-                    figure=picture(shown, known, axis, label),
+                    figure=draw(results, reference, axis, label),
                     caption="Mean over repetitions; bands hold the middle 80 %.",
                 )
-                for label, axis in axes.items()
+                for label, axis in AXES.items()
             ),
             Section(
                 "At the end",
@@ -250,71 +193,115 @@ def outcome(
                 table=table,
             ),
         ],
-        claims=answers(task.size, methods, shown),
+        pima_claims(results),
     )
-    record = {
-        "size": size._asdict(),
-        "repetitions": chains,
-        "rows": task.size,
-        "step_size_unit": "h N: the step on the mean log-likelihood",
-        "step_size_grid": list(STEP_SIZES),
-        "tuning": {name: tuning for name, (tuning, _) in found.items()},
-        "reference": known,
-        "seeds": {"key": 0, "tuning": "fold_in 0", "shown": "fold_in 1"},
-    }
-    text = "\n".join("  ".join(map(str, row)) for row in [table.header, *table.rows])
-    return Outcome(report, {"curves": rows}, record, text)
+    return Outcome(report, {"curves": curve_rows(results)}, record, text)
 
 
-def picture(shown: Any, known: Any, axis: Callable, label: str) -> figures.Figure:
-    def lines(question: str, value: Callable) -> tuple[dict, dict]:
-        runs = shown[question].items()
-        middle = {n: (axis(n, one.curves.trace), value(one.curves).mean(1)) for n, one in runs}
-        band = {n: tuple(np.quantile(value(one.curves), (0.1, 0.9), axis=1)) for n, one in runs}
-        return middle, band
+def worth(result: MethodResult) -> float:
+    """The number of independent draws that know the posterior as well as a chain at its end."""
+    return 1 / result.final("error", POSTERIOR)[0]
 
-    prediction, band = lines("prediction", lambda curves: curves.nll["test"])
-    training, _ = lines("prediction", lambda curves: curves.nll["train"])
-    worth = {
-        n: (axis(n, one.curves.trace), 1 / one.curves.error.mean(1))
-        for n, one in shown["posterior"].items()
-    }
+
+def curve_rows(results: Mapping[str, Mapping[str, MethodResult]]) -> list[dict[str, Any]]:
+    """A row for every point of every curve."""
+    rows = []
+    for question, name, each in (
+        (question, name, each)
+        for question, by_name in results.items()
+        for name, each in by_name.items()
+    ):
+        scores = {part: each.scores[part]["nll"] for part in ("test", "validation", "train")}
+        passes, paper_passes = each.passes(), each.paper_passes()
+        rows += [
+            {
+                "question": question,
+                "method": name,
+                "step": each.step,
+                "steps": int(end),
+                "data_passes": float(passes[p]),
+                "paper_passes": float(paper_passes[p]),
+                "seconds_all_chains": float(each.trace.seconds[p]),
+                "test_nll": float(scores["test"][p].mean()),
+                "test_nll_sd": float(scores["test"][p].std()),
+                "validation_nll": float(scores["validation"][p].mean()),
+                "train_nll": float(scores["train"][p].mean()),
+                "error": float(each.scores[POSTERIOR]["error"][p].mean()),
+            }
+            for p, end in enumerate(each.trace.ends)
+        ]
+    return rows
+
+
+def final_table(
+    results: Mapping[str, Mapping[str, MethodResult]], reference: Mapping[str, Any]
+) -> Table:
+    mean, sd = np.asarray(reference["mean"]), np.sqrt(reference["variance"])
+
+    def row(name: str, prediction: MethodResult, posterior: MethodResult) -> tuple[str, ...]:
+        nll = prediction.scores["test"]["nll"][-1]
+        errors = (posterior.last["mean"] - mean) / sd, np.sqrt(posterior.last["variance"]) / sd - 1
+        return (
+            name,
+            f"{prediction.step:g}",
+            f"{nll.mean():.4f}",
+            f"{nll.std():.4f}",
+            f"{posterior.step:g}",
+            *(f"{np.sqrt(np.mean(error**2)):.3f}" for error in errors),
+            f"{worth(posterior):.0f}",
+        )
+
+    header = ("method", "h N", "test NLL", "sd", "h N for the posterior", "mean error", "sd error")
+    rows = [row(name, *(results[q][name] for q in QUESTIONS)) for name in results[PREDICTION]]
+    return Table((*header, "worth"), rows)
+
+
+def draw(
+    results: Mapping[str, Mapping[str, MethodResult]],
+    reference: Mapping[str, Any],
+    axis: Axis,
+    label: str,
+) -> figures.Figure:
+    """Test and training loss, and the worth of a chain, against a cost."""
+    prediction, posterior = (results[question] for question in QUESTIONS)
+    test, training = (
+        {name: each.scores[part]["nll"] for name, each in prediction.items()}
+        for part in ("test", "train")
+    )
     return figures.curves(
         [
             figures.Panel(
                 "Prediction: negative log-likelihood of the test data",
-                prediction,
-                level=("NUTS", known["test_nll"]),
-                bands=band,
+                {name: (axis(each), test[name].mean(1)) for name, each in prediction.items()},
+                level=("NUTS", reference["test_nll"]),
+                bands={n: tuple(np.quantile(v, (0.1, 0.9), axis=1)) for n, v in test.items()},
             ),
-            figures.Panel("Prediction: the same of the training data", training),
-            figures.Panel("Posterior: worth so many independent draws", worth, log_y=True),
+            figures.Panel(
+                "Prediction: the same of the training data",
+                {name: (axis(each), training[name].mean(1)) for name, each in prediction.items()},
+            ),
+            figures.Panel(
+                "Posterior: worth so many independent draws",
+                {
+                    name: (axis(each), 1 / each.scores[POSTERIOR]["error"].mean(1))
+                    for name, each in posterior.items()
+                },
+                log_y=True,
+            ),
         ],
         x_label=label,
     )
 
 
-def answers(
-    size: int, methods: dict[str, Method], shown: dict[str, dict[str, Best]]
-) -> list[Claim]:
-    """The paper's statements about prediction; what the chains are worth stands beside them."""
-    curves = {
-        name: Shown(
-            methods[name], size, step, {}, one.trace, {"test": {"nll": one.nll["test"]}}, {}
-        )
-        for name, (step, one) in shown["prediction"].items()
-    }
-    worth = {name: 1 / one.error[-1].mean() for name, (_, one) in shown["posterior"].items()}
-    listed = "; ".join(f"{name}: {value:.0f}" for name, value in worth.items())
-    found = []
-    if {SGLD, PAPER} <= set(curves):
-        faster = claims.faster(curves)
-        found.append(faster._replace(evidence=f"{faster.evidence} Worth, in draws: {listed}."))
-        if claims.SVRG in curves:
-            found.append(claims.svrg_ends_lower(curves))
-        found.append(claims.equal_time(curves))
-    return [*found, *claims.every_anchor(curves)]
-
-
-def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
+def pima_claims(results: Mapping[str, Mapping[str, MethodResult]]) -> list[Claim]:
+    """The paper's claims about prediction; the worth of the chains stands beside them."""
+    prediction = results[PREDICTION]
+    answers = []
+    if {SGLD, PAPER} <= set(prediction):
+        listed = "; ".join(f"{n}: {worth(each):.0f}" for n, each in results[POSTERIOR].items())
+        faster = claims.claim_faster(prediction)
+        answers.append(faster._replace(evidence=f"{faster.evidence} Worth, in draws: {listed}."))
+        if SVRG in prediction:
+            answers.append(claims.claim_svrg(prediction))
+        answers.append(claims.claim_equal_time(prediction))
+    return [*answers, *claims.anchor_claims(prediction)]

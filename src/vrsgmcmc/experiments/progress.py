@@ -1,7 +1,7 @@
-"""How far an experiment is: one line for each method, with the time left.
+"""Progress of an experiment: one line for each method, with the time left.
 
-On a terminal the lines stay and change; elsewhere a line is printed when a method is done, and now and
-then in between.
+A terminal shows a live table. Elsewhere a line is printed when a method is done, and every few seconds
+in between.
 """
 
 from __future__ import annotations
@@ -20,48 +20,43 @@ from rich.table import Table
 from vrsgmcmc.run import SECONDS_BETWEEN_LINES, clock
 
 
-class Line:
-    """One method: waiting, under way, or done with a finding."""
+class MethodProgress:
+    """One method: waiting, running, or done with a result in `text`."""
 
     def __init__(self, name: str):
         self.name, self.text = name, "waiting"
-        self.parts: Sequence[float] = (1.0,)  # how long each one is that it is made of,
-        self.before = 0  # those that are over,
-        self.fraction = 0.0  # and how much of the present one is
-        self.known = 0.0  # the share that was there already
-        self.began: float | None = None
-        self.seconds: float | None = None  # when it is done
+        self.parts: Sequence[float] = (1.0,)  # lengths of the parts that the work consists of
+        self.part = 0  # index of the current part
+        self.fraction = 0.0  # of the current part that is done
+        self.loaded = 0.0  # share of the work that a checkpoint contained
+        self.start: float | None = None
+        self.seconds: float | None = None  # set at the end
 
     @property
     def share(self) -> float:
-        if self.seconds is not None or self.before >= len(self.parts):
+        if self.seconds is not None or self.part >= len(self.parts):
             return 1.0
-        over = sum(self.parts[: self.before]) + self.fraction * self.parts[self.before]
-        return over / sum(self.parts)
+        done = sum(self.parts[: self.part]) + self.fraction * self.parts[self.part]
+        return done / sum(self.parts)
 
     @property
-    def taken(self) -> float:
-        if self.seconds is not None or self.began is None:
+    def elapsed(self) -> float:
+        if self.seconds is not None or self.start is None:
             return self.seconds or 0.0
-        return time.monotonic() - self.began
-
-    @property
-    def left(self) -> float:
-        made = self.share - self.known
-        return self.taken * (1 - self.share) / made if made else float("inf")
+        return time.monotonic() - self.start
 
 
-class Board:
-    """The lines of an experiment. What is found is told by `line`; `at` says how far it is."""
+class ExperimentProgress:
+    """The lines of an experiment: `method` starts one, `update` sets how much of it is done."""
 
     def __init__(self, names: Sequence[str], console: Console | None = None):
         self.console = console or Console(stderr=True)
-        self.lines = {name: Line(name) for name in names}
-        self.going: Line | None = None
+        self.methods = {name: MethodProgress(name) for name in names}
+        self.current: MethodProgress | None = None
         self.live: Any = None
         self.last = time.monotonic()
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> ExperimentProgress:
         if self.console.is_terminal:
             self.live = Live(get_renderable=self.table, console=self.console, refresh_per_second=4)
             self.live.__enter__()
@@ -73,53 +68,57 @@ class Board:
             self.live = None
 
     @contextmanager
-    def line(self, name: str, parts: Sequence[float] = (1.0,)) -> Iterator[Line]:
-        """A method at work, in parts of such lengths; it leaves its finding in `text`."""
-        line = self.going = self.lines[name]
-        line.parts, line.began, line.text = parts, time.monotonic(), ""
+    def method(self, name: str, parts: Sequence[float] = (1.0,)) -> Iterator[MethodProgress]:
+        """Run a method, in parts of these lengths; the caller sets the result in `text`."""
+        line = self.current = self.methods[name]
+        line.parts, line.start, line.text = parts, time.monotonic(), ""
         yield line
-        line.seconds, self.going = line.taken, None
+        line.seconds, self.current = line.elapsed, None
         if self.live is None:
-            self.print(f"{name}: {line.text}, {clock(line.seconds)}{self.told(self.left)}")
+            left = time_left(*self.methods.values())
+            self.print(f"{name}: {line.text}, {clock(line.seconds)}{about(left)}")
 
-    def at(self, fraction: float, *, known: bool = False) -> None:
-        """So much of the present part is done, or was `known` already; 1 ends it."""
-        line = self.going
+    def update(self, fraction: float, *, loaded: bool = False) -> None:
+        """Set the fraction of the current part that is done; 1 starts the next part.
+
+        `loaded`: a checkpoint contained this work, so it took no time.
+        """
+        line = self.current
         if line is None:
             return
         before, line.fraction = line.share, fraction
         if fraction >= 1:
-            line.before, line.fraction = line.before + 1, 0.0
-        if known:
-            line.known += line.share - before
+            line.part, line.fraction = line.part + 1, 0.0
+        if loaded:
+            line.loaded += line.share - before
         if self.live is None and time.monotonic() - self.last > SECONDS_BETWEEN_LINES:
-            self.print(f"{line.name}: {line.share:.0%}{self.told(line.left)}")
-
-    @property
-    def left(self) -> float:
-        """Seconds to the end of the experiment, if the rest is like what is done."""
-        shares = sum(line.share for line in self.lines.values())
-        made = shares - sum(line.known for line in self.lines.values())
-        taken = sum(line.taken for line in self.lines.values())
-        return taken / made * (len(self.lines) - shares) if made else float("inf")
-
-    @staticmethod
-    def told(left: float) -> str:
-        return f", about {clock(left)} left" if 0 < left < float("inf") else ""
+            self.print(f"{line.name}: {line.share:.0%}{about(time_left(line))}")
 
     def print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
         self.last = time.monotonic()
 
     def table(self) -> Table:
-        table = Table(box=None, show_header=False, caption=self.told(self.left)[2:] or None)
-        for line in self.lines.values():
-            under_way = line is self.going
-            shown = ProgressBar(completed=100 * line.share, width=24) if under_way else ""
-            time_shown = clock(line.left) + " left" if under_way else clock(line.taken)
-            table.add_row(
-                escape(line.name),
-                shown or escape(line.text),
-                time_shown if line.began is not None else "",
-            )
+        left = time_left(*self.methods.values())
+        table = Table(box=None, show_header=False, caption=about(left)[2:] or None)
+        for line in self.methods.values():
+            if line is self.current:
+                state: Any = ProgressBar(completed=100 * line.share, width=24)
+                seconds = f"{clock(time_left(line))} left"
+            else:
+                state, seconds = escape(line.text), clock(line.elapsed)
+            table.add_row(escape(line.name), state, seconds if line.start is not None else "")
         return table
+
+
+def time_left(*lines: MethodProgress) -> float:
+    """Seconds to the end of these methods, if the rest takes as long as what is done."""
+    share = sum(line.share for line in lines)
+    done = share - sum(line.loaded for line in lines)
+    return (
+        sum(line.elapsed for line in lines) / done * (len(lines) - share) if done else float("inf")
+    )
+
+
+def about(left: float) -> str:
+    return f", about {clock(left)} left" if 0 < left < float("inf") else ""

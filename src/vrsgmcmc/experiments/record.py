@@ -1,4 +1,4 @@
-"""The folder of results: whose it is, and the numbers in it."""
+"""The folder of results: claim it for one writer, and write the numbers."""
 
 from __future__ import annotations
 
@@ -23,57 +23,58 @@ LOCK = ".lock"  # and this, held while it is written to
 
 
 @contextmanager
-def claimed(folder: Path, experiment: str, settings: Settings) -> Iterator[None]:
-    """Make the folder, or take one that is empty or holds an earlier run of the same."""
+def claim(folder: Path, experiment: str, settings: Settings) -> Iterator[None]:
+    """Create the folder, or take one that is empty or holds an earlier run of the same experiment."""
     check(folder, experiment, settings)
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
+    busy = (
+        f"--out {folder}: another vrsgmcmc reproduce is writing to this folder. Wait for it, or "
+        "name another."
+    )
+    with exclusive(folder / LOCK, busy):
         check(folder, experiment, settings)  # another command may have ended in the meantime
-        if not record_in(folder):  # so that what is left of it, if it stops, is known as ours
-            begun = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
-            Folder(folder).replace(RECORD, as_json(begun))
+        if not read_record(folder):  # marks the folder as ours even if this run is interrupted
+            mark = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
+            Folder(folder).replace(RECORD, as_json(mark))
         yield
 
 
 def check(folder: Path, experiment: str, settings: Settings) -> None:
-    """Refuses to replace what comes from elsewhere."""
+    """Raise an OSError if the folder holds anything else than results of the same command."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise NotADirectoryError("this is a file. Name a folder that is empty or does not exist.")
-    there, names = record_in(folder), {path.name for path in folder.iterdir()}
-    if names - {f"{RECORD}.part", LOCK} and there.get("experiment") != experiment:
+    record, names = read_record(folder), {path.name for path in folder.iterdir()}
+    if names - {f"{RECORD}.part", LOCK} and record.get("experiment") != experiment:
         raise FileExistsError(
             "this folder is not empty, and what it holds does not come from "
             f"`vrsgmcmc reproduce {experiment}`. Name a folder that is empty or does not exist."
         )
-    known = there.get("settings")
-    if known is not None and asked_for(known) != asked_for(plain(settings)):
+    earlier = record.get("settings")
+    if earlier is not None and decisive(earlier) != decisive(to_json(settings)):
         raise FileExistsError(
-            f"this folder holds the results of `{there.get('command')}`, which this run would replace. "
-            "Name another folder, or remove this one."
+            f"this folder holds the results of `{record.get('command')}`, which this run would "
+            "replace. Name another folder, or remove this one."
         )
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One command at a time writes to a folder."""
-    lock = FileLock(folder / LOCK, timeout=0)
+def exclusive(lock_file: Path, message: str) -> Iterator[None]:
+    """Hold a lock file; raise ValueError(message) if another process holds it."""
+    lock = FileLock(lock_file, timeout=0)
     try:
         lock.acquire()
     except Timeout:
-        raise ValueError(
-            f"--out {folder}: another vrsgmcmc reproduce is writing to this folder. Wait for it, or "
-            "name another."
-        ) from None
+        raise ValueError(message) from None
     try:
         yield
     finally:
         lock.release()
 
 
-def record_in(folder: Path) -> dict[str, Any]:
-    """What a folder of results says of itself; nothing, if it is none."""
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record in a folder of results; empty if the folder has none of ours."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -82,28 +83,28 @@ def record_in(folder: Path) -> dict[str, Any]:
     return record if ours else {}
 
 
-def plain(settings: Settings) -> dict[str, Any]:
+def to_json(settings: Settings) -> dict[str, Any]:
     return {
         name: without_home(str(value)) if isinstance(value, Path) else value
         for name, value in asdict(settings).items()
     }
 
 
-def asked_for(known: Mapping[str, Any]) -> dict[str, Any]:
+def decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that results depend on."""
-    asked = {name: known.get(name) for name in ("size", "seeds", "passes")}
-    return asked | {"methods": list(known.get("methods") or ())}
+    numbers = {name: settings.get(name) for name in ("size", "seeds", "passes")}
+    return numbers | {"methods": list(settings.get("methods") or ())}
 
 
 def facts(command: str) -> dict[str, Any]:
-    """How a report was made: the command, and what its numbers may depend on."""
+    """The provenance of results: the command, and all that the numbers may depend on."""
     import jax
 
     packages = ("vrsgmcmc", "jax", "jaxlib", "numpy", "matplotlib")
     return {
         "command": command,
         "versions": {name: version(name) for name in packages},
-        **({} if (known := commit()) is None else {"commit": known}),
+        **({"commit": head} if (head := commit()) else {}),
         **({"xla_flags": flags} if (flags := xla_flags()) else {}),
         "python": platform.python_version(),
         "machine": platform.platform(),
@@ -112,7 +113,7 @@ def facts(command: str) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the sources, where the package is used out of a checkout."""
+    """The commit of the sources, if the package runs from a checkout."""
     git = Path(__file__).parents[3] / ".git"
     try:
         head = (git / "HEAD").read_text(encoding="utf-8").strip()
@@ -125,16 +126,16 @@ def commit() -> str | None:
 def save_record(
     folder: Path,
     experiment: str,
-    made: Mapping[str, Any],
+    provenance: Mapping[str, Any],
     settings: Settings,
     results: Mapping[str, Any],
 ) -> None:
-    """Write the results with the `facts` and settings that gave them."""
+    """Write the results with their settings and provenance (`facts`)."""
     record = {
         "program": "vrsgmcmc",
         "experiment": experiment,
-        **made,
-        "settings": plain(settings),
+        **provenance,
+        "settings": to_json(settings),
         **results,
     }
     text = json.dumps(without_nan(record), indent=1, allow_nan=False)
@@ -142,7 +143,7 @@ def save_record(
 
 
 def without_nan(value: Any) -> Any:
-    """With null for numbers that JSON does not have."""
+    """The value with None for numbers that JSON does not have."""
     if isinstance(value, Mapping):
         return {name: without_nan(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """ResNet-20 on CIFAR-10: Figure 3 of the paper, lower half, with h_l = 1 / (10 + 1.8e-3 l).
 
 Twice: with group-norm, where a datum is an image, and with batch-norm, where a datum is a fixed group
-of ten images, so that minibatches of ten images are one datum.
+of ten images.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ from typing import Any
 
 import numpy as np
 
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
+from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.claims import DEEP, EQUAL, PAPER, SGLD
-from vrsgmcmc.experiments.cnn4_cifar10 import JUDGED
-from vrsgmcmc.experiments.combined_page import joined
-from vrsgmcmc.experiments.images import Pictures, judged, pictures
-from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.networks import Experiment, Size, Subject
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.cnn4_cifar10 import EVALUATION_IMAGES
+from vrsgmcmc.experiments.combined_page import join
+from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
+from vrsgmcmc.experiments.images import Pictures, evaluation_sets, pictures
+from vrsgmcmc.experiments.methods import DEEP, EQUAL, PAPER, SGLD
 from vrsgmcmc.experiments.segments import Task
 from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.models import resnet
 
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
 IN_GROUPS = {
-    SGLD: Method(minibatch(), 1),
-    EQUAL: Method(minibatch(), 3),
-    PAPER: Method(practical(10, 10), 1),
+    SGLD: Sampler(minibatch(), sgld(), batch_size=1),
+    EQUAL: Sampler(minibatch(), sgld(), batch_size=3),
+    PAPER: Sampler(practical(10, 10), sgld(), batch_size=1),
 }
 
 
-def run(settings: Settings, memory: Memory) -> Outcome:
-    found = {norm: networks.run(each, settings, memory) for norm, each in EXPERIMENTS.items()}
-    return joined("CIFAR-10: ResNet-20", "norm", found)
+def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
+    parts = {norm: networks.run(each, settings, checkpoints) for norm, each in EXPERIMENTS.items()}
+    return join("CIFAR-10: ResNet-20", "norm", parts)
 
 
 def schedule(step: Any) -> Any:
@@ -51,7 +52,7 @@ def load(norm: str, settings: Settings) -> Subject:
 def one_by_one(parts: Pictures, initial: Any) -> Subject:
     data = parts.train.x, parts.train.y.astype(np.int32)
     task = Task(resnet.posterior(10), data, initial, chain_method="sequential", schedule=schedule)
-    return Subject(task, judged(parts, resnet.predict, np.asarray, JUDGED))
+    return Subject(task, evaluation_sets(parts, resnet.predict, np.asarray, EVALUATION_IMAGES))
 
 
 def in_groups(parts: Pictures, initial: Any) -> Subject:
@@ -62,8 +63,8 @@ def in_groups(parts: Pictures, initial: Any) -> Subject:
 
     posterior = resnet.posterior(10, norm="batch_norm")
     task = Task(posterior, (x, y), initial, chain_method="sequential", schedule=schedule)
-    rows = judged(parts, predict_by_statistics, with_statistics, JUDGED)
-    return Subject(task, rows, together=GROUP)
+    rows = evaluation_sets(parts, predict_by_statistics, with_statistics, EVALUATION_IMAGES)
+    return Subject(task, rows, images_per_datum=GROUP)
 
 
 def predict_by_statistics(net: Any, data: Any) -> Any:

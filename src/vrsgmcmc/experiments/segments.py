@@ -1,9 +1,9 @@
-"""Follow a run: averages over its segments, so that every figure against cost comes from one chain.
+"""Run chains in segments, so that every figure against cost comes from one run.
 
-A run is cut at chosen steps. Each segment continues the one before and averages the observables over
-its own steps; averages over several segments are their weighted means. What a chain knows after a
-segment is the average over those that began after the first fifth of its steps. Large networks make a
-segment in pieces, so that an interrupted run loses little.
+The caller names the steps at which segments end. Each segment continues the one before and averages
+the observables over its own steps; an average over several segments is their weighted mean. The
+late average after a segment covers the segments that began after the first fifth of the steps. Large
+networks run a segment in pieces, so that an interruption loses little work.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -20,24 +21,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from vrsgmcmc.core import Observable, Posterior, State, tree_sum
-from vrsgmcmc.experiments.checkpoints import Memory
-from vrsgmcmc.experiments.methods import Method
-from vrsgmcmc.experiments.progress import Board
+from vrsgmcmc.core import Kernel, Observable, Posterior, Sampler, State, kernel, tree_sum
+from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.progress import ExperimentProgress
 from vrsgmcmc.run import Result, config, is_function, prepare, sample
 from vrsgmcmc.run.store import named, rebuilt
 
-PIECES = 50  # of the run of a large network, at least, where its predictions allow
+PIECES = 50  # of a run of a large network, at least, where the predictions allow it
 
 
 class Task(NamedTuple):
-    """What is sampled, and what is watched on the way: functions of the parameters, or with data."""
+    """A posterior with data and start, and what to average: functions of the parameters."""
 
     posterior: Posterior
     data: Any
     init: Any
     observables: Mapping[str, Any] = {}
-    snapshots: Mapping[str, Callable] = {}  # looked at where a segment ends: the parameters alone
+    snapshots: Mapping[str, Callable] = {}  # evaluated where a segment ends
     chain_method: str = "vmap"
     clip: float | None = None
     schedule: Callable | None = None  # of the step; multiplies the step sizes, which are then equal
@@ -49,81 +49,90 @@ class Task(NamedTuple):
     @property
     def grain(self) -> int:
         """Steps in which every observable is evaluated at least once."""
-        watched = [o for o in self.observables.values() if isinstance(o, Observable)]
-        return max([1, *(o.every for o in watched)])
+        sparse = [o for o in self.observables.values() if isinstance(o, Observable)]
+        return max([1, *(o.every for o in sparse)])
 
     @property
     def pieces(self) -> int:
         return PIECES if self.chain_method == "sequential" else 1
 
+    def kernel(self, sampler: Sampler) -> Kernel:
+        return kernel(
+            self.posterior,
+            sampler.estimator,
+            sampler.integrator,
+            size=self.size,
+            batch_size=sampler.batch_size,
+        )
+
 
 class Trace(NamedTuple):
-    """Segment after segment: where it ends, when, and each chain's averages over it."""
+    """For each segment: its last step, the time so far, and the averages of each chain."""
 
     ends: Int[np.ndarray, " points"]  # steps so far
-    seconds: Float[np.ndarray, " points"]  # so far, all chains together, at the usual pace
+    seconds: Float[np.ndarray, " points"]  # so far, all chains together, at the median pace
     averages: dict[str, Float[np.ndarray, "points chain ..."]]
     diverged: np.ndarray  # [chain]
     snapshots: Mapping[str, Float[np.ndarray, "points chain ..."]] = {}
     state: State | None = None  # of the chains at the end
 
     @property
-    def sound(self) -> int | None:
-        """The first chain that stayed finite."""
+    def first_finite_chain(self) -> int | None:
         return next(iter(np.flatnonzero(~self.diverged).tolist()), None)
 
-    def known(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
-        """The average after a segment, over the segments that began after a fifth of the steps."""
+    def late_average(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
+        """The average over the segments that began after a fifth of the steps so far."""
         point %= len(self.ends)
         starts = np.concatenate([[0], self.ends[:-1]])
-        first = min(point, int(np.searchsorted(starts, self.ends[point] / 5)))
-        lengths = (self.ends - starts)[first : point + 1].astype(float)
-        return np.tensordot(lengths / lengths.sum(), self.averages[name][first : point + 1], 1)
+        return self.average(name, min(point, np.searchsorted(starts, self.ends[point] / 5)), point)
 
-    def everything(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
+    def full_average(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
         """The average over all steps so far."""
-        point %= len(self.ends)
-        lengths = np.diff(self.ends[: point + 1], prepend=0).astype(float)
-        return np.tensordot(lengths / lengths.sum(), self.averages[name][: point + 1], 1)
+        return self.average(name, 0, point % len(self.ends))
+
+    def average(self, name: str, first: Any, last: int) -> Float[np.ndarray, "chain ..."]:
+        """The average over the segments from `first` to `last`."""
+        lengths = np.diff(self.ends, prepend=0)[first : last + 1].astype(float)
+        return np.tensordot(lengths / lengths.sum(), self.averages[name][first : last + 1], 1)
 
 
 def cuts(
     steps: int, points: int, *, least: int = 1, multiple: int = 1
 ) -> Int[np.ndarray, " points"]:
-    """Where to cut a run: evenly on a logarithmic axis, at multiples of a number of steps."""
+    """The ends of segments: evenly on a logarithmic axis, at multiples of a number of steps."""
     units = max(1, steps // multiple)
     first = np.clip(least // multiple, 1, units)
     return multiple * np.unique(np.geomspace(first, units, points).round().astype(int))
 
 
-def follow(
+def run_segments(
     key: Any,
     task: Task,
-    method: Method,
+    sampler: Sampler,
     step_sizes: Sequence[float] | np.ndarray,
     ends: Int[np.ndarray, " points"],
     *,
-    board: Board | None = None,
-    memory: Memory | None = None,
+    progress: ExperimentProgress | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Trace:
-    """Run one chain for each step size and keep what it averages between the cuts.
+    """Run one chain for each step size and return its averages over each segment.
 
-    The board is told how far it is. With a memory that knows the beginning, it goes on from there.
+    A checkpoint of the same run is continued.
     """
-    memory = memory or Memory(None)
-    options = options_of(task, method, step_sizes)
-    description = "" if memory.path is None else describe(key, task, method, step_sizes, ends)
-    known = memory.load(description) or {}
-    done = found = int(np.sum(known.get("steps", 0)))
-    shape, state = blank(task, method, len(step_sizes)), task.init
-    if done and board is not None:
-        board.at(done / ends[-1], known=True)
+    progress, checkpoints = progress or ExperimentProgress([]), checkpoints or Checkpoints(None)
+    options = sample_options(task, sampler, step_sizes)
+    description = "" if checkpoints.path is None else describe(key, task, sampler, step_sizes, ends)
+    record = checkpoints.load(description) or {}
+    done = loaded = int(np.sum(record.get("steps", 0)))
+    shape, state = state_shapes(task, sampler, len(step_sizes)), task.init
+    if done:
+        progress.update(done / ends[-1], loaded=True)
     if 0 < done < ends[-1]:
-        state = jax.tree.map(jnp.asarray, rebuilt("state", known, shape))
+        state = jax.tree.map(jnp.asarray, rebuilt("state", record, shape))
     try:
         for stop in stops(ends, task.pieces, task.grain, after=done):
             steps = int(stop) - done
-            with silent(logging.getLogger("vrsgmcmc")):
+            with silence(logging.getLogger("vrsgmcmc")):
                 result = sample(
                     key,
                     task.posterior,
@@ -135,61 +144,55 @@ def follow(
                 )
             if result.interrupted:
                 raise KeyboardInterrupt
-            fresh, state = done == 0 or done in ends, result.state
-            grown = longer(known, result, steps, fresh)
+            state = result.state
+            longer = add_piece(record, result, steps, new_segment=done == 0 or done in ends)
             done += steps
             if done in ends:
-                grown = with_snapshots(grown, task.snapshots, state)
-            known = grown  # at once: an interruption may save what is known at any moment
-            if memory.due:
-                memory.save(description, known)
-            if board is not None:
-                board.at(done / ends[-1])
+                longer = add_row(longer, evaluate_snapshots(task.snapshots, state))
+            record = longer  # at once: an interruption may save the record at any moment
+            if checkpoints.due:
+                checkpoints.save(description, record)
+            progress.update(done / ends[-1])
     finally:
-        if found < ends[-1]:
-            memory.save(description, known)
+        if loaded < ends[-1]:
+            checkpoints.save(description, record)
     return Trace(
         ends=np.asarray(ends),
-        seconds=usual_pace(known["seconds"], np.diff(ends, prepend=0)) * np.asarray(ends),
-        averages={name: known[f"averages/{name}"] for name in task.observables},
-        diverged=np.any(known["diverged"], axis=0),
-        snapshots={name: known[f"snapshots/{name}"] for name in task.snapshots},
-        state=rebuilt("state", known, shape),
+        seconds=median_pace(record["seconds"], np.diff(ends, prepend=0)) * np.asarray(ends),
+        averages={name: record[f"averages/{name}"] for name in task.observables},
+        diverged=np.any(record["diverged"], axis=0),
+        snapshots={name: record[f"snapshots/{name}"] for name in task.snapshots},
+        state=rebuilt("state", record, shape),
     )
 
 
 def stops(
     ends: Int[np.ndarray, " points"], pieces: int, grain: int, *, after: int
 ) -> Int[np.ndarray, " stops"]:
-    """Where a run can be taken up again: its cuts, and multiples of `grain` between them."""
+    """The steps after which a run can be continued: the ends, and multiples of `grain` between."""
     longest = grain * -(-int(ends[-1]) // (grain * pieces))
     starts = np.concatenate([[0], ends[:-1]])
     between = [np.arange(a + longest, b, longest) for a, b in zip(starts, ends, strict=True)]
-    found = np.unique(np.concatenate([*between, ends]))
-    return found[found > after]
+    every = np.unique(np.concatenate([*between, ends]))
+    return every[every > after]
 
 
-def options_of(task: Task, method: Method, step_sizes: Any) -> dict[str, Any]:
-    """The arguments of `sample` that all segments have."""
+def sample_options(task: Task, sampler: Sampler, step_sizes: Any) -> dict[str, Any]:
+    """The arguments of `sample` that all segments share."""
+    step_size = apply_schedule(task, step_sizes)
     return {
-        "estimator": method.estimator,
-        "integrator": method.integrator,
-        "step_size": scheduled(task, step_sizes),
-        "batch_size": method.batch_size,
-        "order": method.order,
-        "anchor_order": method.anchor_order,
+        **vars(replace(sampler, step_size=step_size, clip=task.clip)),
         "observables": task.observables,
         "num_chains": len(step_sizes),
         "chain_method": task.chain_method,
-        "clip": task.clip,
         "weights": "equal",  # as between segments
         "keep": "averages",
     }
 
 
 @contextmanager
-def silent(logger: logging.Logger) -> Iterator[None]:
-    """A step size that is too large is a finding here, not a mistake."""
+def silence(logger: logging.Logger) -> Iterator[None]:
+    """Disable a logger: here a divergence is a result, not a mistake."""
     before, logger.disabled = logger.disabled, True
     try:
         yield
@@ -197,71 +200,76 @@ def silent(logger: logging.Logger) -> Iterator[None]:
         logger.disabled = before
 
 
-def usual_pace(
+def median_pace(
     seconds: Float[np.ndarray, " points"], steps: Int[np.ndarray, " points"]
 ) -> Float[np.ndarray, ""]:
-    """Seconds per step: the median over steps, each of which has the pace of its segment.
+    """Seconds per step: the median over steps, where a step has the pace of its segment.
 
-    Segments that compile, or that something else on the machine held up, do not count.
+    Segments that compile, or that ran while the machine was busy, do not count.
     """
     order = np.argsort(seconds / steps)
-    passed = np.cumsum(steps[order])
-    return (seconds / steps)[order[np.searchsorted(passed, passed[-1] / 2)]]
+    total = np.cumsum(steps[order])
+    return (seconds / steps)[order[np.searchsorted(total, total[-1] / 2)]]
 
 
-def blank(task: Task, method: Method, chains: int) -> State:
-    """The shapes of the chains' states."""
-    made = method.kernel(task.posterior, task.size)
+def state_shapes(task: Task, sampler: Sampler, chains: int) -> State:
+    """The shapes of the states of all chains."""
+    bound = task.kernel(sampler)
 
-    def one(key: Any) -> State:
-        return made.init(key, task.init(key) if is_function(task.init) else task.init)
+    def start(key: Any) -> State:
+        return bound.init(key, task.init(key) if is_function(task.init) else task.init)
 
-    return jax.eval_shape(jax.vmap(one), jax.random.split(jax.random.key(0), chains))
+    return jax.eval_shape(jax.vmap(start), jax.random.split(jax.random.key(0), chains))
 
 
-def scheduled(task: Task, step_sizes: Any) -> Any:
-    """One step size for each chain, or the schedule that they all follow."""
+def apply_schedule(task: Task, step_sizes: Any) -> Any:
+    """One step size for each chain, or the schedule that all of them share."""
     if task.schedule is None:
         return np.asarray(step_sizes, np.float32)
     scale, schedule = float(step_sizes[0]), task.schedule
     if np.ptp(step_sizes) > 0:
-        raise ValueError(f"follow: chains of a schedule have one scale, got {step_sizes}.")
+        raise ValueError(f"run_segments: chains of a schedule have one scale, got {step_sizes}.")
     return lambda step: scale * schedule(step)
 
 
-def longer(
-    known: dict[str, np.ndarray], result: Result, steps: int, fresh: bool
+def add_piece(
+    record: dict[str, np.ndarray], result: Result, steps: int, new_segment: bool
 ) -> dict[str, np.ndarray]:
-    """The segments so far with one more piece, of a `fresh` segment or of the last; and the state."""
-    averages = {f"averages/{name}": value[None] for name, value in result.averages.items()}
-    sums = {"seconds": np.array([result.seconds]), "steps": np.array([steps])}
-    diverged = result.diverged[None]
-    if not fresh:
-        before = {name: known[name][-1:] for name in (*averages, *sums, "diverged")}
-        share = steps / (steps + int(before["steps"][0]))
-        averages = {n: before[n] + share * (new - before[n]) for n, new in averages.items()}
-        sums = {name: before[name] + new for name, new in sums.items()}
-        diverged = diverged | before["diverged"]
-    last = averages | sums | {"diverged": diverged}
-    earlier = {name: known[name] if fresh else known[name][:-1] for name in last if known}
-    joined = {n: np.concatenate([earlier[n], new]) if known else new for n, new in last.items()}
-    return known | joined | named("state", result.state)
+    """The record with one more piece, of a new segment or of the last one, and the new state."""
+    averages = {f"averages/{name}": value for name, value in result.averages.items()}
+    sums: dict[str, Any] = {"seconds": result.seconds, "steps": steps}
+    diverged = result.diverged
+    if not new_segment:
+        last = {name: record[name][-1] for name in (*averages, *sums, "diverged")}
+        record = record | {name: record[name][:-1] for name in last}
+        share = steps / (steps + int(last["steps"]))
+        averages = {n: last[n] + share * (new - last[n]) for n, new in averages.items()}
+        sums = {name: last[name] + new for name, new in sums.items()}
+        diverged = diverged | last["diverged"]
+    row = averages | sums | {"diverged": diverged}
+    return add_row(record, row) | named("state", result.state)
 
 
-def with_snapshots(
-    known: dict[str, np.ndarray], snapshots: Mapping[str, Callable], state: State
-) -> dict[str, np.ndarray]:
-    """With a look at the parameters where a segment ends."""
+def add_row(record: dict[str, np.ndarray], row: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The record with one more row of each of these arrays."""
+    rows = {name: np.asarray(value)[None] for name, value in row.items()}
+    return record | {
+        name: np.concatenate([record[name], new]) if name in record else new
+        for name, new in rows.items()
+    }
+
+
+def evaluate_snapshots(snapshots: Mapping[str, Callable], state: State) -> dict[str, np.ndarray]:
+    """Each snapshot at the current parameters of each chain."""
     chains = [jax.tree.map(itemgetter(c), state.position) for c in range(len(state.step))]
-    for name, look in snapshots.items():
-        seen = np.stack([np.asarray(look(each)) for each in chains])[None]
-        before = [known[f"snapshots/{name}"]] if f"snapshots/{name}" in known else []
-        known = known | {f"snapshots/{name}": np.concatenate([*before, seen])}
-    return known
+    return {
+        f"snapshots/{name}": np.stack([np.asarray(function(each)) for each in chains])
+        for name, function in snapshots.items()
+    }
 
 
-def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -> str:
-    """All that a trace depends on: what the run does that it is cut out of, and how it is cut."""
+def describe(key: Any, task: Task, sampler: Sampler, step_sizes: Any, ends: Any) -> str:
+    """All that a trace depends on, as text: the settings of the whole run, and its segments."""
     job = prepare(
         key=key,
         posterior=task.posterior,
@@ -270,7 +278,7 @@ def describe(key: Any, task: Task, method: Method, step_sizes: Any, ends: Any) -
         num_steps=int(ends[-1]),
         burn_in=0,
         thin=1,
-        **options_of(task, method, step_sizes),
+        **sample_options(task, sampler, step_sizes),
     )
     return repr(
         (

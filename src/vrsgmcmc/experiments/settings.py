@@ -1,4 +1,4 @@
-"""The options of `vrsgmcmc reproduce`, what an experiment gives back, and the table of experiments."""
+"""The options of `vrsgmcmc reproduce`, the outcome of an experiment, and the table of experiments."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Settings:
         if self.passes is not None and not 0 < self.passes < float("inf"):
             raise ValueError(f"--passes must be a positive number, got {self.passes}.")
 
-    def of(self, sizes: Mapping[str, Any]) -> Any:
-        """The size asked for, with the passes asked for."""
+    def pick_size(self, sizes: Mapping[str, Any]) -> Any:
+        """The size of this name, with the passes of `--passes`."""
         size = sizes[self.size]
         return size if self.passes is None else size._replace(passes=self.passes)
 
-    def chosen(self, methods: dict[str, Any]) -> dict[str, Any]:
-        """The methods asked for, by a part of their names that does not cut a number short."""
+    def pick_methods(self, methods: Mapping[str, Any]) -> dict[str, Any]:
+        """The methods whose names contain a word of `--methods`; no word matches half a number."""
         if not self.methods:
-            return methods
-        words = {word: part_of_name(word) for word in self.methods}
+            return dict(methods)
+        words = {word: word_pattern(word) for word in self.methods}
         unknown = [word for word, part in words.items() if not any(map(part.search, methods))]
         if unknown:
             raise ValueError(
@@ -51,13 +51,13 @@ class Settings:
         return {n: m for n, m in methods.items() if any(p.search(n) for p in words.values())}
 
 
-def part_of_name(word: str) -> re.Pattern[str]:
+def word_pattern(word: str) -> re.Pattern[str]:
     before, after = r"(?<!\d)" * word[:1].isdigit(), r"(?!\d)" * word[-1:].isdigit()
     return re.compile(before + re.escape(word) + after, re.I)
 
 
 class Outcome(NamedTuple):
-    """What an experiment found: a report for people, tables and numbers for programs."""
+    """The results of an experiment: a report for people, tables and numbers for programs."""
 
     report: Any  # reports.Report
     tables: dict[str, list[dict[str, Any]]]  # file name without .csv -> rows

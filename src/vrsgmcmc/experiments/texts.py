@@ -1,6 +1,6 @@
-"""Texts for the experiments: an LSTM that reads segments of 35 words, judged by its perplexity.
+"""Texts for the experiments: an LSTM that reads segments of 35 words; its score is the perplexity.
 
-Size `smoke` has a small network and a made-up text, so that it needs no files.
+Size `smoke` has a small network and an artificial text, so that it needs no files.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ import numpy as np
 
 from vrsgmcmc import datasets
 from vrsgmcmc.datasets import Tokens
-from vrsgmcmc.experiments.judged import Judged
-from vrsgmcmc.experiments.networks import Subject
+from vrsgmcmc.experiments.experiment import Subject
+from vrsgmcmc.experiments.scores import EvaluationSet
 from vrsgmcmc.experiments.segments import Task
 from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import lstm
 
 CLIP = 5.0
-JUDGED, JUDGED_TEST = 20_000, 100_000  # words, from the beginning of each part
+EVALUATION_WORDS, TEST_WORDS = 20_000, 100_000  # from the beginning of each part
 SMOKE_WORDS, SMOKE_VOCABULARY, SMOKE_LENGTH = 2_000, 12, 10
 
 
 def texts(name: str, settings: Settings) -> Subject:
     """Penn Treebank or WikiText-2."""
     if settings.size == "smoke":
-        return subject(made_up(), length=SMOKE_LENGTH, hidden=4, layers=1)
+        return subject(artificial_text(), length=SMOKE_LENGTH, hidden=4, layers=1)
     load = {"ptb": datasets.penn_treebank, "wikitext2": datasets.wikitext2}[name]
     return subject(load(settings.data_dir))
 
@@ -31,9 +31,9 @@ def texts(name: str, settings: Settings) -> Subject:
 def subject(text: Tokens, *, length: int = 35, hidden: int = 200, layers: int = 2) -> Subject:
     words = len(text.vocabulary)
     parts = {
-        "validation": text.valid[:JUDGED],
-        "test": text.test[:JUDGED_TEST],
-        "train": text.train[:JUDGED],
+        "validation": text.valid[:EVALUATION_WORDS],
+        "test": text.test[:TEST_WORDS],
+        "train": text.train[:EVALUATION_WORDS],
     }
     task = Task(
         lstm.posterior(words),
@@ -42,11 +42,11 @@ def subject(text: Tokens, *, length: int = 35, hidden: int = 200, layers: int = 
         chain_method="sequential",
         clip=CLIP,
     )
-    return Subject(task, {name: Judged(lstm.predict, part) for name, part in parts.items()})
+    return Subject(task, {name: EvaluationSet(lstm.predict, part) for name, part in parts.items()})
 
 
-def made_up() -> Tokens:
-    """Words that mostly follow one another in a circle."""
+def artificial_text() -> Tokens:
+    """Words in a circle, most of them followed by the next one."""
     jumps = np.random.default_rng(0).choice([1, 2, 5], size=SMOKE_WORDS, p=[0.8, 0.1, 0.1])
     text = (np.cumsum(jumps) % SMOKE_VOCABULARY).astype(np.int32)
     vocabulary = tuple(map(str, range(SMOKE_VOCABULARY)))
