@@ -125,12 +125,12 @@ def answer() -> None:
     import jax
 
     print(jax.__version__, flush=True)
-    every, known = networks(), {}
+    every, compiled = networks(), {}
     for line in sys.stdin:
         name, steps = line.split()
-        if name not in known:
-            known[name] = contestant(every[name])
-        print(known[name](int(steps)), flush=True)
+        if name not in compiled:
+            compiled[name] = contestant(every[name])
+        print(compiled[name](int(steps)), flush=True)
 
 
 class Worker:
@@ -149,16 +149,16 @@ class Worker:
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.ask, self.told = self.process.stdin, self.process.stdout
-        self.version = self.told.readline().strip()
+        self.input, self.output = self.process.stdin, self.process.stdout
+        self.version = self.output.readline().strip()
 
     def __call__(self, name: str) -> float:
         """Microseconds of a step."""
-        print(name, STEPS[name], file=self.ask, flush=True)
-        return 1e6 * float(self.told.readline()) / STEPS[name]
+        print(name, STEPS[name], file=self.input, flush=True)
+        return 1e6 * float(self.output.readline()) / STEPS[name]
 
     def close(self) -> None:
-        self.ask.close()
+        self.input.close()
         self.process.wait()
 
 
@@ -169,14 +169,14 @@ def compare(names: list[str], python: str | None, cores: list[int], rounds: int)
         workers["torch"] = Worker([python, str(HERE / "torch_networks.py")], cores)
     rows = []
     for name in names:
-        found: dict[str, list[float]] = {who: [] for who in workers}
+        times: dict[str, list[float]] = {who: [] for who in workers}
         for _ in range(rounds):
             for who, worker in workers.items():
-                found[who].append(worker(name))
+                times[who].append(worker(name))
         row: dict = {"network": name, "threads": len(cores)}
-        row |= {f"{who} us": round(statistics.median(found[who]), 1) for who in workers}
-        if "torch" in found:
-            ratios = [a / b for a, b in zip(found["ours"], found["torch"], strict=True)]
+        row |= {f"{who} us": round(statistics.median(times[who]), 1) for who in workers}
+        if "torch" in times:
+            ratios = [a / b for a, b in zip(times["ours"], times["torch"], strict=True)]
             row["ratio"] = round(statistics.median(ratios), 3)
         rows.append(row)
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
@@ -244,8 +244,8 @@ def write(path: Path, table: list[dict], more: list[dict], options: argparse.Nam
         "command": shlex.join(["python", *sys.argv]),
     }
     if options.torch_python is not None:
-        asked = [options.torch_python, "-c", "import torch; print(torch.__version__)"]
-        record["versions"]["torch"] = subprocess.check_output(asked, text=True).strip()
+        command = [options.torch_python, "-c", "import torch; print(torch.__version__)"]
+        record["versions"]["torch"] = subprocess.check_output(command, text=True).strip()
     path.write_text(json.dumps(record, indent=2) + "\n")
     with path.with_suffix(".csv").open("w", newline="") as file:
         out = csv.DictWriter(file, list(table[0]))

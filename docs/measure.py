@@ -12,7 +12,7 @@
     resnet      docs/experiments.md: vrSG-MCMC on ResNet-20 with batch-norm, at the step size of SGLD
     statistics  docs/experiments.md: what batch-norm predicts by statistics of few and of all images
     beyond      docs/experiments.md: step sizes outside of the grids of the dear networks
-    claims      docs/experiments.md: the paper's statements, from results/*/run.json (at once)
+    claims      docs/experiments.md: answers to the paper's claims, from results/*/run.json (at once)
     ends        docs/experiments.md: where the networks ended, from results/*/curves.csv (at once)
     anchors     docs/experiments.md: the size of the anchor, step for step, from the same (at once)
 
@@ -224,10 +224,10 @@ def steps():
         a = np.exp(brentq(beyond, -9.0, -0.1))
         plain = plain or a
         slow = a * least / largest
-        found = pima.excess_sampled(
+        excess = pima.excess_sampled(
             a / largest, 512, burn_in=int(10 / slow), num_steps=int(70 / slow), **method
         )
-        rows.append([name, f"{a:.2g}", f"{a / plain:.2g}", f"{found:.3f}"])
+        rows.append([name, f"{a:.2g}", f"{a / plain:.2g}", f"{excess:.3f}"])
     show(["method", "h λ_max", "against SGLD", "excess sampled there"], rows)
 
 
@@ -250,10 +250,10 @@ def pima():
     }
     rows = []
     for name, method in methods.items():
-        tried = problem.error(
+        errors = problem.error(
             0, np.repeat(GRID, SCOUTS) / problem.size, SCOUTS * len(GRID), **method
         )
-        best = GRID[np.argmin(tried.reshape(len(GRID), SCOUTS).mean(1))]
+        best = GRID[np.argmin(errors.reshape(len(GRID), SCOUTS).mean(1))]
         each = problem.error(1, best / problem.size, CHAINS, **method)
         worth = 1 / (each.mean() + each.std() / np.sqrt(CHAINS) * np.array([0, 2, -2]))
         low_to_high = f"{worth[1]:.0f} to {worth[2]:.0f}"
@@ -333,9 +333,9 @@ def ptb():
     subjects = clipped, clipped._replace(task=clipped.task._replace(clip=None))
     rows = []
     for name, method in list(STEP_FOR_STEP.items())[:-1]:
-        found = [score(each, method, LSTM_STEP, LSTM_STEPS, 1, 100) for each in subjects]
+        scores = [score(each, method, LSTM_STEP, LSTM_STEPS, 1, 100) for each in subjects]
         price = method.evaluations(clipped.size, LSTM_STEPS) / LSTM_STEPS
-        rows.append([name, f"{price:g}", *(f"{each['perplexity'][0]:.3g}" for each in found)])
+        rows.append([name, f"{price:g}", *(f"{each['perplexity'][0]:.3g}" for each in scores)])
     show(["", "gradients per step", "clip 5", "no clip"], rows)
 
 
@@ -366,9 +366,9 @@ def readings():
         there, cells = subject._replace(task=subject.task._replace(init=init)), []
         for method, price in counts.values():
             moved, steps = replace(method, integrator=integrator), 10 * subject.size // price
-            found = {step: nll(there, moved, step, steps) for step in READ_STEPS}
-            best = min(found, key=found.__getitem__)
-            cells.append(f"{found[READ_STEPS[0]]:.4f}; {found[best]:.4f} at {best:g}")
+            losses = {step: nll(there, moved, step, steps) for step in READ_STEPS}
+            best = min(losses, key=losses.__getitem__)
+            cells.append(f"{losses[READ_STEPS[0]]:.4f}; {losses[best]:.4f} at {best:g}")
         rows.append([world, *cells])
     show(["", *counts], rows)
 
@@ -409,8 +409,8 @@ def at_step(experiment, name, step, **changed):
     with ExperimentProgress([name]) as progress, progress.method(name) as line:
         work = networks.Work(subject, experiment.methods[name], progress, Checkpoints(None))
         only = experiment._replace(step_sizes=(step,))
-        found = networks.run_method(work, only, size, size.seeds, line)
-    (nll, error), (wrong, _) = (found.final(measure) for measure in ("nll", "error"))
+        result = networks.run_method(work, only, size, size.seeds, line)
+    (nll, error), (wrong, _) = (result.final(measure) for measure in ("nll", "error"))
     return [name, f"{step:g}", give_or_take(nll, error), f"{wrong:.2%}"]
 
 
@@ -426,10 +426,10 @@ def beyond():
                 with progress.method(
                     label, parts=[1] * len(networks.step_size_groups(wider, subject))
                 ):
-                    found = networks.tune(work, wider, experiment.sizes["paper"])
+                    tuning = networks.tune(work, wider, experiment.sizes["paper"])
                 rows += [
                     [name, label, f"{h:g}", f"{scores['validation_nll'][-1]:.3f}"]
-                    for h, scores in found.items()
+                    for h, scores in tuning.items()
                 ]
     show(["experiment", "method", "h N", "validation NLL"], rows)
 
@@ -446,21 +446,31 @@ def record_of(name):
 
 
 def claims():
-    found = curves()
-    records = {name: record_of(name) for name in found}
-    rows = [[name, *claim.values()] for name, each in records.items() for claim in each["claims"]]
-    rows += [["all", *claim] for claim in wider_gap(found)]
-    show(["experiment", "the paper says", "found", "evidence"], rows)
+    """The experiments that answer each claim of the paper with yes, in part, or no."""
+    tables, answers = curves(), {}
+    for name in tables:
+        for claim in record_of(name)["claims"]:
+            norm, _, text = claim["text"].rpartition("-norm: ")
+            label = f"{name} ({norm}-norm)" if norm else name
+            answers.setdefault(text, []).append((claim["answer"], label))
+    for claim in wider_gap(tables):
+        answers[claim.text] = [(claim.answer, "all networks on CIFAR-10")]
+    columns = ["yes", "in part", "no"]
+    rows = [
+        [text, *(", ".join(label for a, label in each if a == answer) for answer in columns)]
+        for text, each in answers.items()
+    ]
+    show(["the paper says", *columns], rows)
 
 
 def ends():
     rows = []
-    for name, found in curves().items():
-        if "test_sample_nll" not in found[0]:
+    for name, table in curves().items():
+        if "test_sample_nll" not in table[0]:
             continue
-        measure = "test_error" if "test_error" in found[0] else "test_perplexity"
+        measure = "test_error" if "test_error" in table[0] else "test_perplexity"
         record = record_of(name)
-        chains = {(each.get("norm", ""), each["method"], each["seed"]): each for each in found}
+        chains = {(each.get("norm", ""), each["method"], each["seed"]): each for each in table}
         methods = dict.fromkeys(chain[:2] for chain in chains)
         for norm, method in methods:
             last = [each for chain, each in chains.items() if chain[:2] == (norm, method)]
@@ -492,11 +502,11 @@ def ends():
 def anchors():
     """What size buys, if nobody pays for it."""
     name, at = "n1-sensitivity", (10_000, 20_000)
-    found, size = curves()[name], record_of(name)["data"]
+    table, size = curves()[name], record_of(name)["data"]
     rows = []
-    for method in dict.fromkeys(each["method"] for each in found):
-        steps, losses = curve(found, method, "steps")
-        passes = curve(found, method, "data_passes")[0]
+    for method in dict.fromkeys(each["method"] for each in table):
+        steps, losses = curve(table, method, "steps")
+        passes = curve(table, method, "data_passes")[0]
         price = passes[-1] * size / steps[-1]
         between = np.interp(np.log(at), np.log(steps), losses)
         rows.append([method, f"{price:.0f}", *(f"{each:.4f}" for each in between)])

@@ -134,8 +134,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(unbroken, tmp_path, monkeyp
 
 
 def test_stops_lie_between_the_cuts():
-    found = stops(np.array([4, 10, 40]), 5, 2, after=0)
-    np.testing.assert_array_equal(found, [4, 10, 18, 26, 34, 40])
+    every = stops(np.array([4, 10, 40]), 5, 2, after=0)
+    np.testing.assert_array_equal(every, [4, 10, 18, 26, 34, 40])
     np.testing.assert_array_equal(stops(np.array([4, 10, 40]), 5, 2, after=18), [26, 34, 40])
     np.testing.assert_array_equal(stops(np.array([4, 10, 40]), 1, 2, after=0), [4, 10, 40])
 
@@ -312,17 +312,17 @@ def test_lines_on_a_terminal(clock):
         clock.now += 5
         progress.update(0.5)
         progress.live.refresh()
-    shown = out.getvalue()
-    assert "good [x]" in shown
-    assert "a [b]" in shown
-    assert "0:05 left" in shown
+    text = out.getvalue()
+    assert "good [x]" in text
+    assert "a [b]" in text
+    assert "0:05 left" in text
 
 
 # the Gaussian experiment
 
 
 def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_exact_error():
-    found = gaussian.run(Settings(size="smoke", seeds=2), Checkpoints(None))
+    outcome = gaussian.run(Settings(size="smoke", seeds=2), Checkpoints(None))
     data = np.random.default_rng(0).normal(0.7, 1.0, gaussian.N).astype(np.float32)
     problem, count = vr.theory.gaussian_mean(data), 4 * gaussian.N // 10
     expected = [
@@ -338,8 +338,8 @@ def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_exact_error():
         ).mse.item()
         for step in gaussian.STEP_SIZES
     ]
-    np.testing.assert_allclose(found.record["tuning"]["SGLD, n = 10"], expected, rtol=1e-12)
-    rows = [row for row in found.tables["curves"] if row["method"] == "SGLD, n = 10"]
+    np.testing.assert_allclose(outcome.record["tuning"]["SGLD, n = 10"], expected, rtol=1e-12)
+    rows = [row for row in outcome.tables["curves"] if row["method"] == "SGLD, n = 10"]
     assert rows[-1]["steps"] == count
     assert {row["step"] for row in rows} == {gaussian.STEP_SIZES[np.argmin(expected)]}
     assert rows[-1]["exact_mse"] == pytest.approx(min(expected), rel=1e-12)

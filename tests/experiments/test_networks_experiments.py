@@ -18,7 +18,7 @@ from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
 from vrsgmcmc.experiments.images import flat, pictures
 from vrsgmcmc.experiments.methods import ANCHORED, DEEP, EQUAL, METHODS, PAPER, SGLD, SVRG
 from vrsgmcmc.experiments.mlp_mnist import other_images
-from vrsgmcmc.experiments.network_page import entropy
+from vrsgmcmc.experiments.network_checks import entropy
 from vrsgmcmc.experiments.resnet20_cifar10 import IN_GROUPS, schedule
 from vrsgmcmc.experiments.scores import EvaluationSet
 from vrsgmcmc.experiments.segments import Task, Trace, apply_schedule
@@ -33,17 +33,17 @@ RNG = np.random.default_rng(0)
 def test_scores_of_classes():
     rows = EvaluationSet(lambda *_: None, None, np.array([0, 1]))
     predicted = np.array([[[0.5, 0.5], [0.9, 0.1]], [[1.0, 0.0], [0.0, 1.0]]])  # two chains
-    found = rows.scores(predicted)
-    np.testing.assert_allclose(found["nll"], [-(np.log(0.5) + np.log(0.1)) / 2, 0])
-    np.testing.assert_allclose(found["error"], [0.5, 0])
+    scores = rows.scores(predicted)
+    np.testing.assert_allclose(scores["nll"], [-(np.log(0.5) + np.log(0.1)) / 2, 0])
+    np.testing.assert_allclose(scores["error"], [0.5, 0])
     assert rows.measures == ("nll", "error")
 
 
 def test_scores_of_what_came():
     rows = EvaluationSet(lambda *_: None, None)
-    found = rows.scores(np.array([[0.25, 0.25], [0.5, 0.125], [0.0, 1.0]]))
-    np.testing.assert_allclose(found["perplexity"][:2], [4, 4])
-    assert np.isfinite(found["nll"]).all()  # impossible words have a price, not an infinite one
+    scores = rows.scores(np.array([[0.25, 0.25], [0.5, 0.125], [0.0, 1.0]]))
+    np.testing.assert_allclose(scores["perplexity"][:2], [4, 4])
+    assert np.isfinite(scores["nll"]).all()  # impossible words have a price, not an infinite one
     assert rows.measures == ("nll", "perplexity")
 
 
@@ -258,9 +258,9 @@ def test_a_schedule_has_one_scale():
 
 def test_pixels_in_a_row():
     x = RNG.integers(0, 256, (2, 3, 3, 1)).astype(np.uint8)
-    found = flat(x)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found[1].reshape(3, 3) * 255, x[1, :, :, 0], rtol=1e-6)
+    pixels = flat(x)
+    assert pixels.dtype == np.float32
+    np.testing.assert_allclose(pixels[1].reshape(3, 3) * 255, x[1, :, :, 0], rtol=1e-6)
 
 
 def test_real_images_are_split(data_dir):
@@ -300,8 +300,8 @@ TINY = Experiment(
 
 
 def test_a_small_run_from_the_grid_to_the_page(tmp_path):
-    found = networks.run(TINY, Settings(), Checkpoints(tmp_path))
-    rows = found.tables["curves"]
+    outcome = networks.run(TINY, Settings(), Checkpoints(tmp_path))
+    rows = outcome.tables["curves"]
     assert {row["method"] for row in rows} == {SGLD, PAPER}
     assert {row["seed"] for row in rows} == {0, 1}
     last = rows[-1]
@@ -309,23 +309,23 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
     assert last["paper_passes"] == pytest.approx(last["data_passes"] * 12 / 22, rel=0.02)
     assert last["test_error"] < 0.2
     assert last["test_nll"] < np.log(2)
-    tuning = found.record["tuning"][SGLD]
-    assert found.record["chosen"][SGLD] == min(
+    tuning = outcome.record["tuning"][SGLD]
+    assert outcome.record["chosen"][SGLD] == min(
         tuning, key=lambda h: tuning[h]["validation_nll"][-1]
     )
-    assert found.record["chosen_at_the_end_of_the_grid"] == [SGLD, PAPER]  # it has but two
-    assert 0 < found.record["calibration"][PAPER]["ECE"] < 0.3
-    assert "practical" in found.record["audit"]
-    titles = [section.title for section in found.report.sections]
+    assert outcome.record["chosen_at_the_end_of_the_grid"] == [SGLD, PAPER]  # it has but two
+    assert 0 < outcome.record["calibration"][PAPER]["ECE"] < 0.3
+    assert "practical" in outcome.record["audit"]
+    titles = [section.title for section in outcome.report.sections]
     assert "Every step size" in titles
-    (calibration,) = [s for s in found.report.sections if s.title == "Calibration"]
+    (calibration,) = [s for s in outcome.report.sections if s.title == "Calibration"]
     assert calibration.table.header[-1] == "entropy, elsewhere"
-    assert len(found.report.claims) == 3
+    assert len(outcome.report.claims) == 3
 
     again = networks.run(TINY, Settings(), Checkpoints(tmp_path))  # from checkpoints
-    assert again.tables == found.tables
+    assert again.tables == outcome.tables
 
-    pair = join("Both", "norm", {"a": found, "b": again})
+    pair = join("Both", "norm", {"a": outcome, "b": again})
     assert [row["norm"] for row in pair.tables["curves"]] == ["a"] * len(rows) + ["b"] * len(rows)
     assert pair.report.sections[0].heading.startswith("a: ")
     nested = join("All", "of", {"c": pair}).report
@@ -338,10 +338,10 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
 def test_no_method_gets_more_passes_than_it_should(passes):
     methods = {name: METHODS[name] for name in (SGLD, SVRG)}
     settings = Settings(passes=passes, seeds=1)
-    found = networks.run(
+    outcome = networks.run(
         TINY._replace(methods=methods, step_sizes=(0.01,)), settings, Checkpoints(None)
     )
-    ends = {row["method"]: row["data_passes"] for row in found.tables["curves"]}
+    ends = {row["method"]: row["data_passes"] for row in outcome.tables["curves"]}
     assert passes - 1 < ends[SVRG] <= passes
     assert passes - 0.1 - passes / 9 < ends[SGLD] <= passes
 
@@ -369,12 +369,12 @@ def test_a_chain_that_left_the_numbers_is_told_and_does_not_stop_the_page(monkey
 
     monkeypatch.setattr(networks, "run_segments", losing)
     methods = {SGLD: METHODS[SGLD], PAPER: Sampler(vr.practical(20, 10), vr.sgld(), batch_size=9)}
-    found = networks.run(TINY._replace(methods=methods), Settings(), Checkpoints(None))
-    assert found.record["diverged"] == {SGLD: 0, PAPER: 1}
-    assert found.record["chosen"] == {SGLD: 0.3, PAPER: 0.3}
-    assert np.isnan(found.record["tuning"][SGLD][0.01]["validation_nll"]).all()
-    assert found.record["calibration"][PAPER]["ECE"] > 0
-    assert found.record["audit"] is not None
+    outcome = networks.run(TINY._replace(methods=methods), Settings(), Checkpoints(None))
+    assert outcome.record["diverged"] == {SGLD: 0, PAPER: 1}
+    assert outcome.record["chosen"] == {SGLD: 0.3, PAPER: 0.3}
+    assert np.isnan(outcome.record["tuning"][SGLD][0.01]["validation_nll"]).all()
+    assert outcome.record["calibration"][PAPER]["ECE"] > 0
+    assert outcome.record["audit"] is not None
 
 
 @pytest.mark.parametrize("words", [("mlp-mnist",), ("lstm-ptb", "--methods", "n1")])

@@ -32,7 +32,7 @@ from vrsgmcmc.experiments.methods import METHODS, PAPER, SGLD
 from vrsgmcmc.experiments.networks import Work
 from vrsgmcmc.experiments.progress import ExperimentProgress
 
-POINTS = 5  # at which averages are kept, of which those after the first fifth of the steps count
+POINTS = 5  # segments; those after the first fifth of the steps count
 
 
 class Floor(NamedTuple):

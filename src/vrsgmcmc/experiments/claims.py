@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from vrsgmcmc.experiments.curves import (
     PLACES,
     Axis,
     MethodResult,
+    Results,
     common_range,
     compare,
     describe_comparisons,
@@ -31,7 +32,7 @@ PASSES: dict[str, Axis] = {
 COINCIDE = 0.02  # of the loss
 
 
-def network_claims(results: Mapping[str, MethodResult]) -> list[Claim]:
+def network_claims(results: Results) -> list[Claim]:
     """The claims that these methods can answer."""
     if SGLD not in results or PAPER not in results:
         return []
@@ -39,7 +40,7 @@ def network_claims(results: Mapping[str, MethodResult]) -> list[Claim]:
     return [claim_faster(results), *svrg, claim_smoother(results), claim_equal_time(results)]
 
 
-def claim_faster(results: Mapping[str, MethodResult]) -> Claim:
+def claim_faster(results: Results) -> Claim:
     ours, theirs = results[PAPER], results[SGLD]
     comparisons = {
         measure: {
@@ -66,7 +67,7 @@ def claim_faster(results: Mapping[str, MethodResult]) -> Claim:
     )
 
 
-def claim_svrg(results: Mapping[str, MethodResult]) -> Claim:
+def claim_svrg(results: Results) -> Claim:
     comparisons, ends = {}, []
     for label, axis in PASSES.items():
         ours, theirs = results[PAPER].curve(axis), results[SVRG].curve(axis)
@@ -79,7 +80,7 @@ def claim_svrg(results: Mapping[str, MethodResult]) -> Claim:
     )
 
 
-def claim_smoother(results: Mapping[str, MethodResult]) -> Claim:
+def claim_smoother(results: Results) -> Claim:
     rough = {name: roughness(results[name]) for name in (SGLD, EQUAL, PAPER) if name in results}
     (ours, error), (theirs, other) = rough[PAPER], rough[SGLD]
     answer = grade(ours < theirs, ours + 2 * np.hypot(error, other) < theirs)
@@ -95,7 +96,7 @@ def claim_smoother(results: Mapping[str, MethodResult]) -> Claim:
     )
 
 
-def claim_equal_time(results: Mapping[str, MethodResult]) -> Claim:
+def claim_equal_time(results: Results) -> Claim:
     ours, theirs = (results[name].curve(MethodResult.seconds) for name in (PAPER, SGLD))
     comparison = compare(ours, theirs)
     return Claim(
@@ -105,7 +106,7 @@ def claim_equal_time(results: Mapping[str, MethodResult]) -> Claim:
     )
 
 
-def anchor_claims(results: Mapping[str, MethodResult]) -> list[Claim]:
+def anchor_claims(results: Results) -> list[Claim]:
     """The two claims about n1: better than SGLD for each; the same from n1 = 200 on."""
     sizes = {n: each for n, each in results.items() if n.startswith(ANCHORED)}
     if SGLD not in results or len(sizes) < 2:

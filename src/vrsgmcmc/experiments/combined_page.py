@@ -68,12 +68,8 @@ def wider_gap(curves: Mapping[str, Rows]) -> list[Claim]:
 def by_network(name: str, rows: Rows) -> dict[str, Rows]:
     """The rows of each network of an experiment."""
     norms = dict.fromkeys(row.get("norm") for row in rows)
-    return {
-        name if norm is None else f"{name}, {norm}": [
-            row for row in rows if row.get("norm") == norm
-        ]
-        for norm in norms
-    }
+    labels = {norm: name if norm is None else f"{name}, {norm}" for norm in norms}
+    return {label: [r for r in rows if r.get("norm") == norm] for norm, label in labels.items()}
 
 
 def gain(until: float, theirs: Curve, ours: Curve) -> float:

@@ -77,6 +77,7 @@ class MethodResult(NamedTuple):
         return float(values.mean()), standard_error(values)
 
 
+Results: TypeAlias = Mapping[str, MethodResult]  # by the name of the method
 Axis: TypeAlias = Callable[[MethodResult], np.ndarray]  # the cost of each point of a curve
 AXES: dict[str, Axis] = {
     "data passes": MethodResult.passes,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.experiments.claims import network_claims
-from vrsgmcmc.experiments.curves import MethodResult
+from vrsgmcmc.experiments.curves import Results
 from vrsgmcmc.experiments.methods import METHODS
 from vrsgmcmc.experiments.scores import EvaluationSet
 from vrsgmcmc.experiments.segments import Task
@@ -41,4 +41,4 @@ class Experiment(NamedTuple):
     sizes: Mapping[str, Size]
     step_sizes: Sequence[float]  # h N: on the mean log-likelihood; the paper's is one of them
     methods: Mapping[str, Sampler] = METHODS
-    claims: Callable[[Mapping[str, MethodResult]], list[Claim]] = network_claims
+    claims: Callable[[Results], list[Claim]] = network_claims

@@ -9,7 +9,6 @@ of one grid. The report shows measured points on the exact curve.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -20,10 +19,10 @@ from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.curves import standard_error
+from vrsgmcmc.experiments.curves import Axis, MethodResult, Results, standard_error
 from vrsgmcmc.experiments.methods import check_passes, paper_evaluations
 from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
-from vrsgmcmc.experiments.segments import Task, Trace, cuts, run_segments
+from vrsgmcmc.experiments.segments import Task, cuts, run_segments
 from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
@@ -60,28 +59,6 @@ def square(theta: Any) -> Any:
     return jnp.square(theta)
 
 
-class MethodResult(NamedTuple):
-    """A method at its best step size."""
-
-    sampler: Sampler
-    step: float  # h (N + 1)
-    tuning: list[float]  # exact MSE at the end for each step size of the grid
-    trace: Trace
-    mse: np.ndarray  # [points]
-    error: np.ndarray  # its standard error
-    exact: np.ndarray
-
-    def evaluations(self) -> np.ndarray:
-        return self.sampler.evaluations(N, self.trace.ends)
-
-    def paper_evaluations(self) -> np.ndarray:
-        return paper_evaluations(self.sampler, N, self.trace.ends)
-
-    def seconds(self) -> np.ndarray:
-        """For one chain: the time of all chains, divided by their number."""
-        return self.trace.seconds / len(self.trace.diverged)
-
-
 def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     size = settings.pick_size(SIZES)
     chains = settings.seeds or size.chains
@@ -96,19 +73,15 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     def run_method(sampler: Sampler, line: MethodProgress) -> MethodResult:
         total = sampler.affordable_steps(N, size.passes * N)
         ends = cuts(total, size.points, least=max(PERIOD, total // 1000))
-        curves = [exact_mse(problem, sampler, step, ends) for step in STEP_SIZES]
-        tuning = [float(curve[-1]) for curve in curves]
-        best = int(np.argmin(tuning))
-        steps = np.full(chains, STEP_SIZES[best] / (N + 1))
+        tuning = {step: exact_mse(problem, sampler, step, ends) for step in STEP_SIZES}
+        best = min(tuning, key=lambda step: tuning[step]["exact_mse"][-1])
+        steps = np.full(chains, best / (N + 1))
         trace = run_segments(
             2, task, sampler, steps, ends, progress=progress, checkpoints=checkpoints
         )
         errors = np.stack([trace.full_average("square", p) - truth for p in range(len(ends))]) ** 2
-        line.text = f"MSE {errors[-1].mean():.3g}, exact {tuning[best]:.3g}"
-        deviation = np.array([standard_error(each) for each in errors])
-        return MethodResult(
-            sampler, STEP_SIZES[best], tuning, trace, errors.mean(1), deviation, curves[best]
-        )
+        line.text = f"MSE {errors[-1].mean():.3g}, exact {tuning[best]['exact_mse'][-1]:.3g}"
+        return MethodResult(sampler, N, best, tuning, trace, {"test": {"mse": errors}}, {})
 
     results = {}
     with ExperimentProgress(list(methods)) as progress:
@@ -118,8 +91,10 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     return outcome(results, truth, chains, size)
 
 
-def exact_mse(problem: Any, sampler: Sampler, step: float, ends: np.ndarray) -> np.ndarray:
-    """Exact MSE of theta^2, averaged over all steps so far: [points]."""
+def exact_mse(
+    problem: Any, sampler: Sampler, step: float, ends: np.ndarray
+) -> dict[str, list[float]]:
+    """The exact MSE of the average of theta^2 over all steps so far, for each point."""
     error = theory.mse(
         problem,
         sampler.estimator,
@@ -130,26 +105,11 @@ def exact_mse(problem: Any, sampler: Sampler, step: float, ends: np.ndarray) -> 
         step_size=step / (N + 1),
         batch_size=sampler.batch_size,
     )
-    return error.mse[:, 0]
+    return {"exact_mse": error.mse[:, 0].tolist()}
 
 
-def outcome(results: dict[str, MethodResult], truth: float, chains: int, size: Size) -> Outcome:
-    rows = [
-        {
-            "method": name,
-            "step": each.step,
-            "steps": int(end),
-            "evaluations": int(each.evaluations()[p]),
-            "paper_evaluations": int(each.paper_evaluations()[p]),
-            "seconds_all_chains": float(each.trace.seconds[p]),
-            "mse": float(each.mse[p]),
-            "standard_error": float(each.error[p]),
-            "exact_mse": float(each.exact[p]),
-            "z": float((each.mse[p] - each.exact[p]) / each.error[p]),
-        }
-        for name, each in results.items()
-        for p, end in enumerate(each.trace.ends)
-    ]
+def outcome(results: Results, truth: float, chains: int, size: Size) -> Outcome:
+    rows = curve_rows(results)
     last = {row["method"]: row for row in rows}
     table = Table(
         ("method", "h (N + 1)", "passes", "MSE of theta^2", "exact", "seconds per chain"),
@@ -175,12 +135,12 @@ def outcome(results: dict[str, MethodResult], truth: float, chains: int, size: S
         sections=[
             Section(
                 "Against gradient evaluations",
-                figure=draw(results, MethodResult.evaluations, "gradient evaluations"),
+                figure=draw(results, lambda each: each.passes() * N, "gradient evaluations"),
                 caption="Every per-datum gradient counts: n1/m + 2 n2 for a step of vrSG-MCMC.",
             ),
             Section(
                 "As the paper counts",
-                figure=draw(results, MethodResult.paper_evaluations, "n1/m + n2 per step"),
+                figure=draw(results, lambda each: each.paper_passes() * N, "n1/m + n2 per step"),
                 caption="The pair of gradients of a step counts once.",
             ),
             Section(
@@ -198,7 +158,10 @@ def outcome(results: dict[str, MethodResult], truth: float, chains: int, size: S
         "truth": truth,
         "step_size_unit": "h (N + 1)",
         "step_size_grid": list(STEP_SIZES),
-        "tuning": {name: each.tuning for name, each in results.items()},
+        "tuning": {
+            name: [scores["exact_mse"][-1] for scores in each.tuning.values()]
+            for name, each in results.items()
+        },
         "data": "numpy.random.default_rng(0).normal(0.7, 1, 1000), float32",
         "seeds": {"shown": 2},
     }
@@ -206,11 +169,39 @@ def outcome(results: dict[str, MethodResult], truth: float, chains: int, size: S
     return Outcome(report, {"curves": rows}, record, text)
 
 
-def draw(
-    results: dict[str, MethodResult], cost: Callable[[MethodResult], np.ndarray], label: str
-) -> figures.Figure:
-    lines = {name: (cost(each), each.exact) for name, each in results.items()}
-    points = {name: (cost(each), each.mse, 2 * each.error) for name, each in results.items()}
+def curve_rows(results: Results) -> list[dict[str, Any]]:
+    """A row for every point of every curve."""
+    return [
+        {
+            "method": name,
+            "step": each.step,
+            "steps": int(end),
+            "evaluations": int(each.sampler.evaluations(N, end)),
+            "paper_evaluations": int(paper_evaluations(each.sampler, N, end)),
+            "seconds_all_chains": float(seconds),
+            "mse": (mse := float(errors.mean())),
+            "standard_error": (error := standard_error(errors)),
+            "exact_mse": exact,
+            "z": (mse - exact) / error,
+        }
+        for name, each in results.items()
+        for end, seconds, errors, exact in zip(
+            each.trace.ends,
+            each.trace.seconds,
+            each.scores["test"]["mse"],
+            each.tuning[each.step]["exact_mse"],
+            strict=True,
+        )
+    ]
+
+
+def draw(results: Results, cost: Axis, label: str) -> figures.Figure:
+    """Measured points on exact curves, against a cost."""
+    exact = {n: np.array(each.tuning[each.step]["exact_mse"]) for n, each in results.items()}
+    errors = {name: each.scores["test"]["mse"] for name, each in results.items()}
+    bars = {name: 2 * np.array([standard_error(e) for e in errors[name]]) for name in results}
+    lines = {name: (cost(each), exact[name]) for name, each in results.items()}
+    points = {n: (cost(each), errors[n].mean(1), bars[n]) for n, each in results.items()}
     panel = figures.Panel("mean squared error of theta^2", lines, log_y=True, points=points)
     return figures.curves([panel], x_label=label)
 

@@ -52,11 +52,11 @@ def evaluation_sets(
     most: int = VALIDATION,
 ) -> dict[str, EvaluationSet]:
     """All test images, and the first `most` of those for validation and training."""
-    chosen = {"validation": parts.validation, "test": parts.test, "train": parts.train}
     limits = {"validation": most, "test": None, "train": most}
+    rows = {"validation": parts.validation, "test": parts.test, "train": parts.train}
     return {
         name: EvaluationSet(predict, read(part.x[: limits[name]]), part.y[: limits[name]])
-        for name, part in chosen.items()
+        for name, part in rows.items()
     }
 
 

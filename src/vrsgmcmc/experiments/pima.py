@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib import resources
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
@@ -29,7 +30,7 @@ from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.experiments import claims, methods
 from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.curves import AXES, Axis, MethodResult
+from vrsgmcmc.experiments.curves import AXES, Axis, MethodResult, Results
 from vrsgmcmc.experiments.methods import ANCHORED, PAPER, SGLD, SVRG, check_passes
 from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
@@ -203,14 +204,11 @@ def worth(result: MethodResult) -> float:
     return 1 / result.final("error", POSTERIOR)[0]
 
 
-def curve_rows(results: Mapping[str, Mapping[str, MethodResult]]) -> list[dict[str, Any]]:
+def curve_rows(results: Mapping[str, Results]) -> list[dict[str, Any]]:
     """A row for every point of every curve."""
     rows = []
-    for question, name, each in (
-        (question, name, each)
-        for question, by_name in results.items()
-        for name, each in by_name.items()
-    ):
+    for question, name in product(QUESTIONS, results[PREDICTION]):
+        each = results[question][name]
         scores = {part: each.scores[part]["nll"] for part in ("test", "validation", "train")}
         passes, paper_passes = each.passes(), each.paper_passes()
         rows += [
@@ -233,9 +231,7 @@ def curve_rows(results: Mapping[str, Mapping[str, MethodResult]]) -> list[dict[s
     return rows
 
 
-def final_table(
-    results: Mapping[str, Mapping[str, MethodResult]], reference: Mapping[str, Any]
-) -> Table:
+def final_table(results: Mapping[str, Results], reference: Mapping[str, Any]) -> Table:
     mean, sd = np.asarray(reference["mean"]), np.sqrt(reference["variance"])
 
     def row(name: str, prediction: MethodResult, posterior: MethodResult) -> tuple[str, ...]:
@@ -257,7 +253,7 @@ def final_table(
 
 
 def draw(
-    results: Mapping[str, Mapping[str, MethodResult]],
+    results: Mapping[str, Results],
     reference: Mapping[str, Any],
     axis: Axis,
     label: str,
@@ -293,7 +289,7 @@ def draw(
     )
 
 
-def pima_claims(results: Mapping[str, Mapping[str, MethodResult]]) -> list[Claim]:
+def pima_claims(results: Mapping[str, Results]) -> list[Claim]:
     """The paper's claims about prediction; the worth of the chains stands beside them."""
     prediction = results[PREDICTION]
     answers = []

@@ -19,7 +19,7 @@ from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.run.store import Folder, as_json, without_home, xla_flags
 
 RECORD = "run.json"  # every folder of results has one
-LOCK = ".lock"  # and this, held while it is written to
+LOCK = ".lock"  # locked by the one writer
 
 
 @contextmanager

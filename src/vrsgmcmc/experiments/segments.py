@@ -9,8 +9,7 @@ networks run a segment in pieces, so that an interruption loses little work.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from operator import itemgetter
@@ -57,13 +56,8 @@ class Task(NamedTuple):
         return PIECES if self.chain_method == "sequential" else 1
 
     def kernel(self, sampler: Sampler) -> Kernel:
-        return kernel(
-            self.posterior,
-            sampler.estimator,
-            sampler.integrator,
-            size=self.size,
-            batch_size=sampler.batch_size,
-        )
+        pair, count = (sampler.estimator, sampler.integrator), sampler.batch_size
+        return kernel(self.posterior, *pair, size=self.size, batch_size=count)
 
 
 class Trace(NamedTuple):
@@ -120,7 +114,7 @@ def run_segments(
     A checkpoint of the same run is continued.
     """
     progress, checkpoints = progress or ExperimentProgress([]), checkpoints or Checkpoints(None)
-    options = sample_options(task, sampler, step_sizes)
+    options = run_options(key, task, sampler, step_sizes)
     description = "" if checkpoints.path is None else describe(key, task, sampler, step_sizes, ends)
     record = checkpoints.load(description) or {}
     done = loaded = int(np.sum(record.get("steps", 0)))
@@ -129,19 +123,12 @@ def run_segments(
         progress.update(done / ends[-1], loaded=True)
     if 0 < done < ends[-1]:
         state = jax.tree.map(jnp.asarray, rebuilt("state", record, shape))
+    logger = logging.getLogger("vrsgmcmc")
+    disabled, logger.disabled = logger.disabled, True  # here a divergence is a result, no mistake
     try:
         for stop in stops(ends, task.pieces, task.grain, after=done):
             steps = int(stop) - done
-            with silence(logging.getLogger("vrsgmcmc")):
-                result = sample(
-                    key,
-                    task.posterior,
-                    task.data,
-                    state,
-                    num_steps=steps,
-                    progress=False,
-                    **options,
-                )
+            result = sample(init=state, num_steps=steps, progress=False, **options)
             if result.interrupted:
                 raise KeyboardInterrupt
             state = result.state
@@ -154,6 +141,7 @@ def run_segments(
                 checkpoints.save(description, record)
             progress.update(done / ends[-1])
     finally:
+        logger.disabled = disabled
         if loaded < ends[-1]:
             checkpoints.save(description, record)
     return Trace(
@@ -177,27 +165,20 @@ def stops(
     return every[every > after]
 
 
-def sample_options(task: Task, sampler: Sampler, step_sizes: Any) -> dict[str, Any]:
+def run_options(key: Any, task: Task, sampler: Sampler, step_sizes: Any) -> dict[str, Any]:
     """The arguments of `sample` that all segments share."""
     step_size = apply_schedule(task, step_sizes)
     return {
         **vars(replace(sampler, step_size=step_size, clip=task.clip)),
+        "key": key,
+        "posterior": task.posterior,
+        "data": task.data,
         "observables": task.observables,
         "num_chains": len(step_sizes),
         "chain_method": task.chain_method,
         "weights": "equal",  # as between segments
         "keep": "averages",
     }
-
-
-@contextmanager
-def silence(logger: logging.Logger) -> Iterator[None]:
-    """Disable a logger: here a divergence is a result, not a mistake."""
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def median_pace(
@@ -270,16 +251,8 @@ def evaluate_snapshots(snapshots: Mapping[str, Callable], state: State) -> dict[
 
 def describe(key: Any, task: Task, sampler: Sampler, step_sizes: Any, ends: Any) -> str:
     """All that a trace depends on, as text: the settings of the whole run, and its segments."""
-    job = prepare(
-        key=key,
-        posterior=task.posterior,
-        data=task.data,
-        init=task.init,
-        num_steps=int(ends[-1]),
-        burn_in=0,
-        thin=1,
-        **sample_options(task, sampler, step_sizes),
-    )
+    options = run_options(key, task, sampler, step_sizes)
+    job = prepare(init=task.init, num_steps=int(ends[-1]), burn_in=0, thin=1, **options)
     return repr(
         (
             {name: version(name) for name in ("vrsgmcmc", "jax", "jaxlib")},

@@ -13,18 +13,12 @@ from typing import Any, Literal, NamedTuple
 class Settings:
     """The options of `vrsgmcmc reproduce`."""
 
-    size: Literal["smoke", "small", "paper"] = "small"
-    """smoke: seconds, a test; small: minutes; paper: the full curves."""
-    seeds: int | None = None
-    """Independent repetitions of every method; the size's own number if not given."""
-    passes: float | None = None
-    """Data passes of every method; the size's own number if not given."""
-    methods: tuple[str, ...] = ()
-    """Only the methods whose names contain one of these words."""
-    data_dir: Path | None = None
-    """Folder of data sets; else VRSGMCMC_DATA, the user's cache, or a download into it."""
-    out: Path | None = None
-    """Folder for the report; NAME-report if not given. It is made if it does not exist."""
+    size: Literal["smoke", "small", "paper"] = "small"  # seconds, minutes, or the full curves
+    seeds: int | None = None  # repetitions of every method; None: the size's own number
+    passes: float | None = None  # data passes of every method; None: the size's own number
+    methods: tuple[str, ...] = ()  # only the methods whose names contain one of these words
+    data_dir: Path | None = None  # None: VRSGMCMC_DATA, the user's cache, or a download into it
+    out: Path | None = None  # folder of the report; None: NAME-report
 
     def __post_init__(self) -> None:
         if self.seeds is not None and self.seeds < 1:
