@@ -90,7 +90,7 @@ def networks() -> dict[str, Network]:
 
 
 def contestant(network: Network) -> Callable[[int], float]:
-    """Seconds of so many gradients and steps, in a compiled loop."""
+    """A function that times a number of gradients and steps in a compiled loop."""
     import jax
     import jax.numpy as jnp
 
@@ -121,7 +121,7 @@ def contestant(network: Network) -> Callable[[int], float]:
 
 
 def answer() -> None:
-    """Reads a name and a number of steps from each line, answers with seconds."""
+    """Read a name and a number of steps from each line, and answer with the seconds."""
     import jax
 
     print(jax.__version__, flush=True)
@@ -163,7 +163,7 @@ class Worker:
 
 
 def compare(names: list[str], python: str | None, cores: list[int], rounds: int) -> list[dict]:
-    """Rounds of both in turn, for each network: a row of medians."""
+    """A row of medians for each network; the rounds of both libraries alternate."""
     workers = {"ours": Worker([sys.executable, __file__, "--answer"], cores)}
     if python is not None:
         workers["torch"] = Worker([python, str(HERE / "torch_networks.py")], cores)
@@ -202,7 +202,7 @@ def passes(names: list[str]) -> list[dict]:
 
 
 def seconds_of_a_step(network: Network, data, batch: int, steps: int, rounds: int = 3) -> float:
-    """What more steps take longer than fewer: starting a run is not counted."""
+    """The difference in time between two numbers of steps, so that the start does not count."""
     import vrsgmcmc as vr
 
     def seconds(steps: int) -> float:

@@ -98,7 +98,7 @@ NETWORKS = {
 
 
 def contestant(name: str) -> Callable[[int], float]:
-    """Seconds of so many gradients and steps, after a few to warm up."""
+    """Seconds of a number of gradients and steps, after some steps of warm-up."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     network, x, y = NETWORKS[name]()
     weights = list(network.parameters())

@@ -320,7 +320,7 @@ def mnist():
 
 
 def cnn4():
-    """With an anchor of ten times as many data, too: what is left then is the noise of the pairs."""
+    """The same for CNN-4, also with anchors of 1000 data, where the noise of the pairs dominates."""
     methods = STEP_FOR_STEP | {
         "vrSG-MCMC, n1 = 1000, m = 10": Sampler(vr.practical(1000, 10), vr.sgld())
     }
@@ -340,7 +340,7 @@ def ptb():
 
 
 def readings():
-    """The loss after ten passes, by the ways to count them; at the paper's step, and at the best."""
+    """The loss after ten passes, counted in four ways, at the paper's step and at the best one."""
     subject = mlp_mnist.load(Settings())
     usual = subject.task.init
 
@@ -374,18 +374,18 @@ def readings():
 
 
 def next_best():
-    """What the choice of the step size costs the MNIST network, or saves."""
+    """The MNIST network at the second-best step size of each method."""
     show(ENDS, [at_step(mlp_mnist.EXPERIMENT, name, step) for name, step in NEXT_BEST.items()])
 
 
 def resnet():
-    """The same for the smaller step that vrSG-MCMC takes."""
+    """vrSG-MCMC on ResNet-20 with batch-norm, at the step size that SGLD chose."""
     experiment = resnet20.EXPERIMENTS["batch-norm"]
     show(ENDS, [at_step(experiment, PAPER, 1.0, passes=8)])
 
 
 def statistics():
-    """One sample, after a pass."""
+    """Scores of one sample after a pass, with the statistics of few and of all images."""
     experiment = resnet20.EXPERIMENTS["batch-norm"]
     subject = networks.to_device(experiment.load(Settings(size="paper")))
     test, (groups, _) = subject.evaluation["test"], subject.task.data
@@ -403,7 +403,7 @@ def statistics():
 
 
 def at_step(experiment, name, step, **changed):
-    """Where a method ends with this step size, means and standard errors."""
+    """The final scores of a method with this step size: means and standard errors."""
     size = experiment.sizes["paper"]._replace(**changed)
     subject = networks.to_device(experiment.load(Settings(size="paper")))
     with ExperimentProgress([name]) as progress, progress.method(name) as line:
@@ -415,7 +415,7 @@ def at_step(experiment, name, step, **changed):
 
 
 def beyond():
-    """The loss at the end of the short runs that choose a step size; of two, as one is no choice."""
+    """The validation loss at the end of tuning runs with step sizes outside of the grid."""
     rows = []
     for name, (experiment, steps) in BEYOND.items():
         wider = experiment._replace(step_sizes=steps)
@@ -500,7 +500,7 @@ def ends():
 
 
 def anchors():
-    """What size buys, if nobody pays for it."""
+    """The loss after the same number of steps, for anchors and minibatches of each size."""
     name, at = "n1-sensitivity", (10_000, 20_000)
     table, size = curves()[name], record_of(name)["data"]
     rows = []
@@ -514,7 +514,7 @@ def anchors():
 
 
 def give_or_take(value, error):
-    """With the error of several seeds."""
+    """The value, with its standard error if there are several seeds."""
     return f"{value:.4f} ± {error:.4f}" if error > 0 else f"{value:.4f}"
 
 

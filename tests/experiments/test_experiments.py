@@ -75,7 +75,7 @@ def test_segments_make_one_run(unbroken):
     assert not unbroken.diverged.any()
 
 
-def test_a_record_tells_how_it_was_compiled(monkeypatch):
+def test_a_record_contains_the_compiler_flags(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_prefer_vector_width=512")
     assert facts("a command")["xla_flags"] == "--xla_cpu_prefer_vector_width=512"
     monkeypatch.delenv("XLA_FLAGS")
@@ -163,7 +163,7 @@ def test_a_large_network_goes_on_inside_a_segment(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("looks", range(6))  # two chains at each of three cuts
-def test_an_interruption_while_looking_loses_no_look(tmp_path, looks):
+def test_an_interrupted_snapshot_is_not_lost(tmp_path, looks):
     left = iter(range(looks))
 
     def look(position):
@@ -187,7 +187,7 @@ def check_same(trace: Trace, other: Trace):
     np.testing.assert_array_equal(trace.diverged, other.diverged)
 
 
-def test_what_ctrl_c_cut_short_is_made_again(unbroken, tmp_path, monkeypatch):
+def test_a_segment_that_ctrl_c_interrupted_runs_again(unbroken, tmp_path, monkeypatch):
     """`sample` returns what is finished of a segment; half a segment is none."""
     real = iter([False, False, True])
 
@@ -208,7 +208,7 @@ def test_what_ctrl_c_cut_short_is_made_again(unbroken, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-1], lambda b: b[:40] + b"?" + b[41:], lambda b: b""]
 )
-def test_a_damaged_memory_is_no_memory(tmp_path, damage):
+def test_a_damaged_checkpoint_counts_as_missing(tmp_path, damage):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save("one", {"x": np.arange(5)})
     (file,) = (tmp_path / FOLDER).iterdir()
@@ -218,7 +218,7 @@ def test_a_damaged_memory_is_no_memory(tmp_path, damage):
     assert checkpoints.load("one") is None
 
 
-def test_all_that_a_trace_depends_on_is_in_its_name():
+def test_the_description_contains_all_that_a_trace_depends_on():
     other_data = TASK._replace(data=DATA + 1)
     other_prior = TASK._replace(posterior=vr.models.gaussian.posterior(prior_variance=2.0))
     seldom = TASK._replace(observables={"square": vr.observable(square, every=2)})
@@ -284,7 +284,7 @@ def test_lines_off_a_terminal(clock):
     ]
 
 
-def test_what_was_done_before_took_no_time(clock):
+def test_work_of_a_checkpoint_takes_no_time(clock):
     out = io.StringIO()
     progress = ExperimentProgress(["a", "b"], Console(file=out, width=200))
     with progress, progress.method("a", parts=(1, 1)) as line:
@@ -321,7 +321,7 @@ def test_lines_on_a_terminal(clock):
 # the Gaussian experiment
 
 
-def test_every_step_size_of_the_gaussian_grid_is_judged_by_its_exact_error():
+def test_the_gaussian_step_size_has_the_lowest_exact_error():
     outcome = gaussian.run(Settings(size="smoke", seeds=2), Checkpoints(None))
     data = np.random.default_rng(0).normal(0.7, 1.0, gaussian.N).astype(np.float32)
     problem, count = vr.theory.gaussian_mean(data), 4 * gaussian.N // 10
@@ -354,7 +354,7 @@ def gaussian_rows(ends):
     ]
 
 
-def test_statements_about_the_gaussian():
+def test_claims_about_the_gaussian():
     def answer(*ends):
         (claim,) = gaussian.gaussian_claims(gaussian_rows(ends))
         return claim.answer
@@ -380,7 +380,7 @@ def best(losses, error):
     return MethodResult(SAMPLER, 100, 0.1, {}, trace, scores, {})  # all methods at one cost
 
 
-def test_statements_about_pima_look_at_the_curves():
+def test_claims_about_pima_look_at_the_curves():
     high, low = best((0.9, 0.8, 0.7), 0.1), best((0.6, 0.5, 0.4), 0.05)
 
     def answers(**curves):

@@ -1,4 +1,4 @@
-"""The runner of the experiments on networks: scores, statements, pages, and its smallest runs."""
+"""The runner of the experiments on networks: scores, claims, pages, and its smallest runs."""
 
 import csv
 import json
@@ -39,7 +39,7 @@ def test_scores_of_classes():
     assert rows.measures == ("nll", "error")
 
 
-def test_scores_of_what_came():
+def test_scores_of_observed_outcomes():
     rows = EvaluationSet(lambda *_: None, None)
     scores = rows.scores(np.array([[0.25, 0.25], [0.5, 0.125], [0.0, 1.0]]))
     np.testing.assert_allclose(scores["perplexity"][:2], [4, 4])
@@ -47,7 +47,7 @@ def test_scores_of_what_came():
     assert rows.measures == ("nll", "perplexity")
 
 
-def test_entropy_is_that_of_a_die_and_of_a_prophet():
+def test_entropy_of_uniform_and_certain_predictions():
     assert entropy(np.full((3, 10), 0.2)) == pytest.approx(np.log(10))  # sums to 2: brought to 1
     assert entropy(np.eye(4)) == pytest.approx(0, abs=1e-12)
 
@@ -81,7 +81,7 @@ def answered(claims):
     return [claim.answer for claim in claims]
 
 
-def test_statements_hold_for_a_method_that_is_better_everywhere():
+def test_claims_hold_for_a_method_that_is_better_everywhere():
     curves = {SGLD: result(SAME_COST, WORSE, sample=(1, 0, 1, 0)), PAPER: result(SAME_COST, BETTER)}
     faster, smoother, in_time = network_claims(curves)
     assert answered([faster, in_time]) == ["yes", "yes"]
@@ -90,7 +90,7 @@ def test_statements_hold_for_a_method_that_is_better_everywhere():
     assert "test nll 0.2001" in faster.evidence
 
 
-def test_statements_fail_for_a_method_that_is_worse_everywhere():
+def test_claims_fail_for_a_method_that_is_worse_everywhere():
     curves = {SGLD: result(SAME_COST, BETTER), PAPER: result(SAME_COST, WORSE)}
     assert answered(network_claims(curves)) == ["no", "not tested", "no"]
 
@@ -115,7 +115,7 @@ def test_curves_are_compared_where_both_have_come_to():
     assert ends(MethodResult.paper_passes) == pytest.approx((0.2, later), abs=1e-3)
 
 
-def test_what_left_the_numbers_or_has_nothing_in_common_is_not_judged():
+def test_curves_that_are_non_finite_or_do_not_overlap_are_not_compared():
     gone = result(SAME_COST, (0.5, 0.4, np.nan, np.nan))
     claims = network_claims({SGLD: result(SAME_COST, BETTER), PAPER: gone})
     assert answered(claims) == ["not tested"] * 3
@@ -181,12 +181,12 @@ def test_svrg_that_starts_late_and_ends_low():
     assert network_claims(curves)[1].answer == "in part"
 
 
-def test_nothing_is_said_of_what_was_not_run():
+def test_a_claim_needs_its_methods():
     assert network_claims({SGLD: result(SAME_COST, BETTER)}) == []
     assert anchor_claims({SGLD: result(SAME_COST, BETTER)}) == []
 
 
-def test_statements_about_the_size_of_the_anchor():
+def test_claims_about_the_size_of_the_anchor():
     curves = {SGLD: result(SAME_COST, WORSE), PAPER: result(SAME_COST, WORSE)}
     assert answered(anchor_claims(curves | {f"{ANCHORED}50": curves[PAPER]})) == ["no"]
     curves |= {f"{ANCHORED}{n}": result(SAME_COST, BETTER) for n in (100, 200, 300)}
@@ -354,12 +354,12 @@ def test_passes_that_do_not_pay_for_a_step_are_refused():
         networks.run(experiment, Settings(passes=0.5), Checkpoints(None))
 
 
-def test_a_chain_that_left_the_numbers_is_told_and_does_not_stop_the_page(monkeypatch):
+def test_a_non_finite_chain_is_reported_and_does_not_stop_the_page(monkeypatch):
     """One seed of vrSG-MCMC is lost, and the smaller step size of SGLD, after its first segment."""
     run_segments = networks.run_segments
 
-    def losing(key, task, sampler, steps, ends, **others):
-        trace = run_segments(key, task, sampler, steps, ends, **others)
+    def losing(key, task, sampler, steps, ends, *others):
+        trace = run_segments(key, task, sampler, steps, ends, *others)
         lost = np.zeros(len(steps), bool)
         lost[0] = "test" in trace.averages if sampler.batch_size == 9 else steps[0] < steps[-1]
         averages = {name: values.copy() for name, values in trace.averages.items()}

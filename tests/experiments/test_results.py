@@ -63,7 +63,7 @@ def load_result(sampler, size, rows):
 
 
 @pytest.mark.parametrize(("name", "norm"), NETWORKS, ids=lambda part: part or "")
-def test_statements_follow_from_the_curves(name, norm):
+def test_claims_follow_from_the_curves(name, norm):
     experiment = NETWORKS[name, norm]
     record = json.loads((RESULTS / name / "run.json").read_text())
     size = (record if norm is None else record[norm])["data"]

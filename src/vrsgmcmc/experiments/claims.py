@@ -12,6 +12,7 @@ import numpy as np
 from vrsgmcmc.experiments.curves import (
     PLACES,
     Axis,
+    Comparison,
     MethodResult,
     Results,
     common_range,
@@ -40,15 +41,19 @@ def network_claims(results: Results) -> list[Claim]:
     return [claim_faster(results), *svrg, claim_smoother(results), claim_equal_time(results)]
 
 
+def compare_by_passes(
+    one: MethodResult, other: MethodResult, measure: str = "nll"
+) -> dict[str, Comparison]:
+    """The comparison of two methods, by each count of data passes."""
+    return {
+        label: compare(one.curve(axis, measure), other.curve(axis, measure))
+        for label, axis in PASSES.items()
+    }
+
+
 def claim_faster(results: Results) -> Claim:
     ours, theirs = results[PAPER], results[SGLD]
-    comparisons = {
-        measure: {
-            label: compare(ours.curve(axis, measure), theirs.curve(axis, measure))
-            for label, axis in PASSES.items()
-        }
-        for measure in ours.measures
-    }
+    comparisons = {measure: compare_by_passes(ours, theirs, measure) for measure in ours.measures}
     losses = comparisons["nll"]
     ends = [each.lower for by_axis in comparisons.values() for each in by_axis.values()]
     final = {
@@ -68,11 +73,8 @@ def claim_faster(results: Results) -> Claim:
 
 
 def claim_svrg(results: Results) -> Claim:
-    comparisons, ends = {}, []
-    for label, axis in PASSES.items():
-        ours, theirs = results[PAPER].curve(axis), results[SVRG].curve(axis)
-        comparisons[label] = compare(ours, theirs)
-        ends.append(compare(theirs, ours).lower)
+    comparisons = compare_by_passes(results[PAPER], results[SVRG])
+    ends = [each.lower for each in compare_by_passes(results[SVRG], results[PAPER]).values()]
     return Claim(
         "SVRG-LD can end lower but converges more slowly per pass than vrSG-MCMC.",
         grade(*ends, *(each.mostly_lower for each in comparisons.values())),
@@ -111,10 +113,8 @@ def anchor_claims(results: Results) -> list[Claim]:
     sizes = {n: each for n, each in results.items() if n.startswith(ANCHORED)}
     if SGLD not in results or len(sizes) < 2:
         return []
-    wins = {
-        label: [is_better(each, results[SGLD], axis) for each in sizes.values()]
-        for label, axis in PASSES.items()
-    }
+    comparisons = [compare_by_passes(each, results[SGLD]) for each in sizes.values()]
+    wins = {label: [each[label].clearly_lower for each in comparisons] for label in PASSES}
     plain = {n: each for n, each in results.items() if n.startswith("SGLD")}
     losses = "; ".join(f"{n}: {each.final('nll')[0]:.4f}" for n, each in (plain | sizes).items())
     beats = Claim(
@@ -141,11 +141,6 @@ def anchor_claims(results: Results) -> list[Claim]:
             + ", at the worst place in the second half of the (logarithmic) axis.",
         ),
     ]
-
-
-def is_better(one: MethodResult, other: MethodResult, axis: Axis) -> bool | None:
-    comparison = compare(one.curve(axis), other.curve(axis))
-    return None if comparison.lower is None else bool(comparison.mostly_lower and comparison.lower)
 
 
 def largest_spread(results: Sequence[MethodResult], axis: Axis) -> float:

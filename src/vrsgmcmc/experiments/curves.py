@@ -41,6 +41,11 @@ class Comparison(NamedTuple):
     def mostly_lower(self) -> bool | None:
         return None if np.isnan(self.share) else self.share > 0.5
 
+    @property
+    def clearly_lower(self) -> bool | None:
+        """Lower on most of the common part, and at its end."""
+        return None if self.lower is None else bool(self.mostly_lower and self.lower)
+
 
 class MethodResult(NamedTuple):
     """The curves of a method at its best step size, and what they cost."""

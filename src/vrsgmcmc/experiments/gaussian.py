@@ -9,7 +9,7 @@ of one grid. The report shows measured points on the exact curve.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +23,7 @@ from vrsgmcmc.experiments.curves import Axis, MethodResult, Results, standard_er
 from vrsgmcmc.experiments.methods import check_passes, paper_evaluations
 from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
 from vrsgmcmc.experiments.segments import Task, cuts, run_segments
-from vrsgmcmc.experiments.settings import Outcome, Settings
+from vrsgmcmc.experiments.settings import ChainSize, Outcome, Settings
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 N, N1, PERIOD = 1000, 200, 10
@@ -41,17 +41,12 @@ AXES = {
 }
 
 
-class Size(NamedTuple):
-    passes: float
-    chains: int
-    points: int
-    methods: tuple[str, ...] = tuple(METHODS)
-
-
 SIZES = {
-    "smoke": Size(passes=4, chains=48, points=4, methods=("SGLD, n = 10", "vrSG-MCMC, n2 = 10")),
-    "small": Size(passes=20, chains=1000, points=10),
-    "paper": Size(passes=200, chains=2000, points=14),
+    "smoke": ChainSize(
+        passes=4, chains=48, points=4, methods=("SGLD, n = 10", "vrSG-MCMC, n2 = 10")
+    ),
+    "small": ChainSize(passes=20, chains=1000, points=10, methods=tuple(METHODS)),
+    "paper": ChainSize(passes=200, chains=2000, points=14, methods=tuple(METHODS)),
 }
 
 
@@ -76,9 +71,7 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
         tuning = {step: exact_mse(problem, sampler, step, ends) for step in STEP_SIZES}
         best = min(tuning, key=lambda step: tuning[step]["exact_mse"][-1])
         steps = np.full(chains, best / (N + 1))
-        trace = run_segments(
-            2, task, sampler, steps, ends, progress=progress, checkpoints=checkpoints
-        )
+        trace = run_segments(2, task, sampler, steps, ends, progress, checkpoints)
         errors = np.stack([trace.full_average("square", p) - truth for p in range(len(ends))]) ** 2
         line.text = f"MSE {errors[-1].mean():.3g}, exact {tuning[best]['exact_mse'][-1]:.3g}"
         return MethodResult(sampler, N, best, tuning, trace, {"test": {"mse": errors}}, {})
@@ -108,7 +101,7 @@ def exact_mse(
     return {"exact_mse": error.mse[:, 0].tolist()}
 
 
-def outcome(results: Results, truth: float, chains: int, size: Size) -> Outcome:
+def outcome(results: Results, truth: float, chains: int, size: ChainSize) -> Outcome:
     rows = curve_rows(results)
     last = {row["method"]: row for row in rows}
     table = Table(

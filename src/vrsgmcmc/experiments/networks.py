@@ -105,8 +105,8 @@ class Work(NamedTuple):
             self.sampler,
             np.asarray(steps) / (subject.size * subject.images_per_datum),
             cuts(affordable, points, multiple=every),
-            progress=self.progress,
-            checkpoints=self.checkpoints,
+            self.progress,
+            self.checkpoints,
         )
 
     def scores(self, trace: Trace, rows: str) -> dict[str, Float[np.ndarray, "points chain"]]:

@@ -35,7 +35,7 @@ from vrsgmcmc.experiments.methods import ANCHORED, PAPER, SGLD, SVRG, check_pass
 from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
 from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
 from vrsgmcmc.experiments.segments import Task, cuts, run_segments
-from vrsgmcmc.experiments.settings import Outcome, Settings
+from vrsgmcmc.experiments.settings import ChainSize, Outcome, Settings
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
@@ -45,17 +45,10 @@ COLUMNS = ("intercept", *datasets.PIMA_COLUMNS)
 METHODS = methods.METHODS | {f"{ANCHORED}{n}": Sampler(practical(n, 10), sgld()) for n in (50, 200)}
 
 
-class Size(NamedTuple):
-    passes: float
-    chains: int
-    points: int
-    methods: tuple[str, ...] = tuple(METHODS)
-
-
 SIZES = {
-    "smoke": Size(passes=4, chains=8, points=4, methods=(SGLD, PAPER)),
-    "small": Size(passes=100, chains=32, points=24),
-    "paper": Size(passes=200, chains=128, points=40),
+    "smoke": ChainSize(passes=4, chains=8, points=4, methods=(SGLD, PAPER)),
+    "small": ChainSize(passes=100, chains=32, points=24, methods=tuple(METHODS)),
+    "paper": ChainSize(passes=200, chains=128, points=40, methods=tuple(METHODS)),
 }
 
 
@@ -109,15 +102,9 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
         """The trace, the scores by point and chain, and the moments at the end."""
         total = sampler.affordable_steps(task.size, size.passes * task.size)
         ends = cuts(total, size.points, least=total // 100, multiple=EVERY)
-        trace = run_segments(
-            jax.random.fold_in(jax.random.key(0), stage),
-            task,
-            sampler,
-            steps / task.size,
-            ends,
-            progress=progress,
-            checkpoints=checkpoints,
-        )
+        key = jax.random.fold_in(jax.random.key(0), stage)
+        steps = steps / task.size
+        trace = run_segments(key, task, sampler, steps, ends, progress, checkpoints)
         points = range(len(ends))
         mean = np.stack([trace.late_average("mean", p) for p in points])
         variance = np.stack([trace.late_average("square", p) for p in points]) - mean**2

@@ -105,7 +105,6 @@ def run_segments(
     sampler: Sampler,
     step_sizes: Sequence[float] | np.ndarray,
     ends: Int[np.ndarray, " points"],
-    *,
     progress: ExperimentProgress | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Trace:

@@ -50,6 +50,15 @@ def word_pattern(word: str) -> re.Pattern[str]:
     return re.compile(before + re.escape(word) + after, re.I)
 
 
+class ChainSize(NamedTuple):
+    """A size of an experiment with many chains of a small model."""
+
+    passes: float
+    chains: int
+    points: int
+    methods: tuple[str, ...]
+
+
 class Outcome(NamedTuple):
     """The results of an experiment: a report for people, tables and numbers for programs."""
 
