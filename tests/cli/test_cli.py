@@ -20,7 +20,7 @@ import pytest
 
 from vrsgmcmc import cli
 from vrsgmcmc.cli import COMMANDS, jobs
-from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings, gaussian, networks, pima, record
+from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings, gaussian, lstm_ptb, pima, record
 from vrsgmcmc.reports import Report, Section, Table, figures
 from vrsgmcmc.run.store.files import as_json
 from vrsgmcmc.run.store.files import record as sum_of
@@ -847,7 +847,7 @@ def test_the_words_of_the_examples_exist(line, tmp_path, capsys, monkeypatch):
     program, *words = shlex.split(line)
     assert program == "vrsgmcmc"
     monkeypatch.setattr(pima, "run", lambda *_: signal.raise_signal(signal.SIGINT))
-    for module in (gaussian, networks):
+    for module in (gaussian, lstm_ptb):
         monkeypatch.setattr(module, "run", lambda *_: signal.raise_signal(signal.SIGINT))
     monkeypatch.delenv("VRSGMCMC_DATA", raising=False)
     monkeypatch.setenv("VRSGMCMC_OFFLINE", "1")
