@@ -223,7 +223,7 @@ def test_results_are_not_replaced_by_those_of_other_settings(found, tmp_path, ca
 def test_two_commands_do_not_write_to_one_folder(found, tmp_path, capsys):
     words = ["reproduce", "pima", "--out", tmp_path / "report"]
     assert run(words, capsys)[0] == 0
-    with record.exclusive(tmp_path / "report" / record.LOCK, ""):
+    with store.exclusive(tmp_path / "report" / record.LOCK, ""):
         code, _, err = run(words, capsys)
     assert code == 2
     assert "another vrsgmcmc reproduce is writing to this folder" in err

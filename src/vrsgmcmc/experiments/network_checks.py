@@ -92,7 +92,7 @@ def check_calibration(
     calibration = {
         name: {
             "ECE": curves[name].ece,
-            "of a calibrated one": curves[name].expected,
+            "of a calibrated one": curves[name].calibrated_ece,
             **{f"entropy, {n}": entropy(results[name].last[n][c]) for n in ("test", *others)},
         }
         for name, c in chains.items()

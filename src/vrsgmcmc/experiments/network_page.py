@@ -11,7 +11,7 @@ from vrsgmcmc.experiments import network_checks
 from vrsgmcmc.experiments.curves import AXES, MethodResult, Results, format_score, three_digits
 from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
 from vrsgmcmc.experiments.settings import Outcome
-from vrsgmcmc.reports import Report, Section, Table, audited, figures
+from vrsgmcmc.reports import Report, Section, Table, audit_sections, figures
 
 TITLES = {"nll": "negative log-likelihood", "error": "error", "perplexity": "perplexity"}
 ROWS = {"test": "test", "train": "training"}

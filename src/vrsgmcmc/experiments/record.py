@@ -13,10 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from vrsgmcmc.experiments.settings import Settings
-from vrsgmcmc.run.store import Folder, as_json, without_home, xla_flags
+from vrsgmcmc.run.store import Folder, as_json, exclusive, without_home, xla_flags
 
 RECORD = "run.json"  # every folder of results has one
 LOCK = ".lock"  # locked by the one writer
@@ -57,20 +55,6 @@ def check(folder: Path, experiment: str, settings: Settings) -> None:
             f"this folder holds the results of `{record.get('command')}`, which this run would "
             "replace. Name another folder, or remove this one."
         )
-
-
-@contextmanager
-def exclusive(lock_file: Path, message: str) -> Iterator[None]:
-    """Hold a lock file; raise ValueError(message) if another process holds it."""
-    lock = FileLock(lock_file, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ValueError(message) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def read_record(folder: Path) -> dict[str, Any]:

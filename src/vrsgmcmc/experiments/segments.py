@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from vrsgmcmc.core import Kernel, Observable, Posterior, Sampler, State, kernel, tree_sum
 from vrsgmcmc.experiments.checkpoints import Checkpoints
 from vrsgmcmc.experiments.progress import ExperimentProgress
-from vrsgmcmc.run import Result, config, is_function, prepare, sample
+from vrsgmcmc.run import Result, config, is_function, run_chains, set_up
 from vrsgmcmc.run.store import named, rebuilt
 
 PIECES = 50  # of a run of a large network, at least, where the predictions allow it
@@ -127,7 +127,8 @@ def run_segments(
     try:
         for stop in stops(ends, task.pieces, task.grain, after=done):
             steps = int(stop) - done
-            result = sample(init=state, num_steps=steps, progress=False, **options)
+            setup = set_up(init=state, num_steps=steps, **options)
+            result = run_chains(setup, progress=False)
             if result.interrupted:
                 raise KeyboardInterrupt
             state = result.state
@@ -165,10 +166,10 @@ def stops(
 
 
 def run_options(key: Any, task: Task, sampler: Sampler, step_sizes: Any) -> dict[str, Any]:
-    """The arguments of `sample` that all segments share."""
+    """The arguments of `set_up` that all segments share."""
     step_size = apply_schedule(task, step_sizes)
     return {
-        **vars(replace(sampler, step_size=step_size, clip=task.clip)),
+        "sampler": replace(sampler, step_size=step_size, clip=task.clip),
         "key": key,
         "posterior": task.posterior,
         "data": task.data,
@@ -251,13 +252,13 @@ def evaluate_snapshots(snapshots: Mapping[str, Callable], state: State) -> dict[
 def describe(key: Any, task: Task, sampler: Sampler, step_sizes: Any, ends: Any) -> str:
     """All that a trace depends on, as text: the settings of the whole run, and its segments."""
     options = run_options(key, task, sampler, step_sizes)
-    job = prepare(init=task.init, num_steps=int(ends[-1]), burn_in=0, thin=1, **options)
+    setup = set_up(init=task.init, num_steps=int(ends[-1]), **options)
     return repr(
         (
             {name: version(name) for name in ("vrsgmcmc", "jax", "jaxlib")},
-            jax.random.key_data(job.key).tolist(),
+            jax.random.key_data(setup.key).tolist(),
             tree_sum(task.data),
-            config(job, None),
+            config(setup, None),
             sorted(task.snapshots),
             np.asarray(ends).tolist(),
             task.pieces,
