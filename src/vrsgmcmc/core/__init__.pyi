@@ -1,6 +1,7 @@
 from . import averages as averages
 from . import compiled as compiled
 from . import tree as tree
+from .arguments import did_you_mean as did_you_mean
 from .arguments import number as number
 from .arguments import one_of as one_of
 from .arguments import positive as positive

@@ -50,7 +50,12 @@ def one_of(where: str, name: str, value: object, choices: Iterable[str]) -> str:
     choices = list(choices)
     if value in choices:
         return str(value)
-    near = difflib.get_close_matches(str(value), choices, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(repr(choice) for choice in choices)
-    raise ValueError(f"{where}({name}={value!r}): {name} must be one of {listed}.{hint}")
+    listed = [repr(choice) for choice in choices]
+    hint = did_you_mean(repr(value), listed)
+    raise ValueError(f"{where}({name}={value!r}): {name} must be one of {', '.join(listed)}.{hint}")
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The hint " Did you mean X?" with the most similar choice; empty if none is similar."""
+    near = difflib.get_close_matches(word, list(choices), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
