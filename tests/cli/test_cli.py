@@ -604,9 +604,9 @@ def test_a_job_that_a_full_disk_left_unfinished_is_written_by_the_same_command(n
             jobs.save(out, *whole)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert jobs.create(out, *whole[:2]) is None
+    assert jobs.find(out, *whole[:2]) is None
     jobs.save(out, *whole)
-    assert jobs.create(out, *whole[:2]) is not None
+    assert jobs.find(out, *whole[:2]) is not None
     assert jobs.verify(out) == []
     assert {file.name for file in out.iterdir()} == {"data.safetensors", "job.json"}
 
@@ -620,7 +620,7 @@ def test_a_folder_that_only_looks_like_an_unfinished_job_is_refused(names, finis
     for name in names:
         (out / name).write_text("years of work")
     with pytest.raises(ValueError, match=r"is not empty and not a run: it holds data\.safet"):
-        jobs.create(out, job.config, job.ready)
+        jobs.find(out, job.config, job.ready)
 
 
 def test_verify_says_that_all_is_well(finished, capsys):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vrsgmcmc.cli import configuration
-from vrsgmcmc.cli.configuration import Config, checked, read_sets, read_toml, read_value
+from vrsgmcmc.cli.configuration import Config, read_sets, read_toml, read_value, validate
 from vrsgmcmc.core import ESTIMATORS, INTEGRATORS
 from vrsgmcmc.core.order import ORDERS
 
@@ -14,7 +14,7 @@ LEAST = {"data": "a.csv", "target": "y", "model": "logistic"}
 
 
 def test_the_least_configuration_is_three_keys():
-    config = checked(LEAST)
+    config = validate(LEAST)
     assert (config.data, config.target, config.model) == (Path("a.csv"), "y", "logistic")
     assert (config.num_chains, config.seed, config.step_size) == (4, 0, None)
 
@@ -91,14 +91,14 @@ REFUSED = {
 def test_a_mistake_is_told_in_words(name):
     change, message = REFUSED[name]
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        checked({**LEAST, **change})
+        validate({**LEAST, **change})
     assert message in str(error.value)
 
 
 def test_a_file_is_read_and_its_paths_are_beside_it(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('data = "a.csv"\ntarget = "y"\nmodel = "linear"\nout = "r"\nstep_size = 1e-3\n')
-    config = checked(read_toml(file))
+    config = validate(read_toml(file))
     assert (config.data, config.out) == (tmp_path / "a.csv", tmp_path / "r")
     assert config.step_size == 1e-3
 
@@ -153,11 +153,11 @@ def test_a_malformed_setting_is_refused(words):
 
 
 def test_a_record_has_no_path_and_no_code():
-    config = checked(
+    config = validate(
         {**LEAST, "data": "/home/me/a.csv", "model": "/home/me/m.py:f"}, own_model=True
     )
-    record = configuration.plain(config)
+    record = configuration.to_json(config)
     assert (record["data"], record["model"], record["out"]) == ("a.csv", "own", None)
     assert "/home" not in str(record)
     again = {name: value for name, value in record.items() if value is not None}
-    assert configuration.plain(checked(again, own_model=True)) == record
+    assert configuration.to_json(validate(again, own_model=True)) == record

@@ -138,14 +138,16 @@ KEY = st.one_of(
 def test_any_configuration(values, whole):
     base = {"data": "a.csv", "target": "y", "model": "logistic"} if whole else {}
     try:
-        config = configuration.checked({**base, **values})
+        config = configuration.validate({**base, **values})
     except ValueError:
         return
     assert config.model in configuration.MODELS
     assert config.step_size is None or 0 < config.step_size < float("inf")
-    record = json.loads(json.dumps(configuration.plain(config)))  # a record can be written and read
+    record = json.loads(
+        json.dumps(configuration.to_json(config))
+    )  # a record can be written and read
     known = {name: value for name, value in record.items() if value is not None}
-    assert configuration.plain(configuration.checked(known)) == record
+    assert configuration.to_json(configuration.validate(known)) == record
 
 
 @FEW

@@ -3,13 +3,14 @@
     vrsgmcmc reproduce pima
     vrsgmcmc sample DATA.csv --target COLUMN --model logistic
 
-Mistakes are answered in a few words and with exit code 2, never with a traceback. Every command is a
-module beside this one, imported when it is named; JAX, NumPy and pydantic wait until there is something
-to do, so help comes at once.
+A mistake of the user gives a short message and exit code 2, never a traceback. Each command is a
+function in a module beside this one, which is imported when the command is called. JAX, NumPy and
+pydantic are imported when there is work to do, so help is quick.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -21,9 +22,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from vrsgmcmc.cli.parser import did_you_mean
+from vrsgmcmc.core import did_you_mean
 
-COMMANDS = {  # name -> its module, what it does
+COMMANDS = {  # name -> its module, a line of help
     "reproduce": ("reproduce", "run an experiment of the paper; figures, tables and a report"),
     "sample": ("sample", "sample the posterior of a model on your own data"),
     "resume": ("sample", "go on with a run that was interrupted"),
@@ -58,33 +59,32 @@ FAILED, MISTAKEN, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    words = [word for word in arguments if word != "--debug"]
     try:
         with terminable():
-            code = command(words)
+            code = run_command(words)
             sys.stdout.flush()
             return code
     except KeyboardInterrupt as error:
-        return fail(interrupted(error), INTERRUPTED)
-    except SystemExit as exit:  # help was shown, or SIGTERM came
+        return fail_interrupted(error, INTERRUPTED)
+    except SystemExit as exit:  # after --help, or by SIGTERM
         code = exit.code if isinstance(exit.code, int) else 0
-        return fail(interrupted(exit), code) if code == TERMINATED else code
-    except BrokenPipeError:  # whoever read our output has gone
+        return fail_interrupted(exit, code) if code == TERMINATED else code
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        if debug:
+        if "--debug" in arguments:
             traceback.print_exc()
-        return failed(error)
+        return fail_with(error)
 
 
-def command(words: list[str]) -> int:
+def run_command(words: list[str]) -> int:
     match words:
         case [] | ["-h" | "--help", *_]:
             width = max(map(len, COMMANDS))
-            lines = (f"  {name:{width}}  {told}" for name, (_, told) in COMMANDS.items())
+            lines = (f"  {name:{width}}  {help}" for name, (_, help) in COMMANDS.items())
             print(HELP.format(commands="\n".join(lines)), end="")
             return 0
         case ["--version", *_]:
@@ -102,11 +102,13 @@ def command(words: list[str]) -> int:
     return 0
 
 
-def failed(error: Exception) -> int:
-    """A mistake of the user is told in words; anything else is a bug, and its traceback is kept."""
-    full = isinstance(error, OSError) and error.errno is not None and error.errno == 28
+def fail_with(error: Exception) -> int:
+    """Print a mistake of the user; anything else is a bug, whose traceback goes to a file."""
     if isinstance(error, OSError):
-        return fail(os_error(error), FAILED if full else MISTAKEN)
+        text = error.strerror or str(error)
+        if error.filename is not None:
+            text = f"{error.filename}: {error.strerror}"
+        return fail(text, FAILED if error.errno == errno.ENOSPC else MISTAKEN)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = bool(frames) and frames[-1].f_globals.get("__name__", "").startswith("vrsgmcmc")
     if ours and isinstance(error, ValueError | TypeError | MemoryError):
@@ -123,16 +125,9 @@ def failed(error: Exception) -> int:
     )
 
 
-def os_error(error: OSError) -> str:
-    """What the system refused, with the name of the file."""
-    if error.filename is None:
-        return error.strerror or str(error)
-    return f"{error.filename}: {error.strerror}"
-
-
-def interrupted(error: BaseException) -> str:
-    notes = getattr(error, "__notes__", [])  # the command says what is kept, and how to go on
-    return "\n".join(["interrupted.", *notes])
+def fail_interrupted(error: BaseException, code: int) -> int:
+    notes = getattr(error, "__notes__", [])  # from the command: what is on disk, how to go on
+    return fail("\n".join(["interrupted.", *notes]), code)
 
 
 def fail(message: str, code: int) -> int:
@@ -142,7 +137,7 @@ def fail(message: str, code: int) -> int:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM ends a command like Ctrl-C does, with a code of its own."""
+    """Make SIGTERM end a command as Ctrl-C does, with an exit code of its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -5,23 +5,33 @@
     model = "logistic"
     step_size = 1e-3
 
-A key that is unknown, given twice or of the wrong kind is refused in words. A configuration is data:
-nothing in it is ever imported or run.
+An unknown key, a key that occurs twice and a value of the wrong type are errors. A configuration is
+data: nothing in it is ever imported or run. The choices of `estimator` and `integrator`, and the keys
+that belong to a method, come from the method tables of `core`.
 """
 # ruff: noqa: RUF009 - `key` makes a dataclass field, as `field` does
 
-import difflib
+import inspect
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
+from vrsgmcmc.core import ESTIMATORS, INTEGRATORS, did_you_mean
+
+METHODS = {"estimator": ESTIMATORS, "integrator": INTEGRATORS}
+FIRST = (
+    "practical",
+    "minibatch",
+    "sgld",
+)  # in lists of methods; the first of a kind is the default
 MODELS = ("logistic", "softmax", "linear", "mlp")
-OWN = "own"  # what a record says of a model that came from a file of the user's
+WORD = "BAOAB"  # of splitting, when none is given
+OWN = "own"  # the model in a record when it comes from a file of the user's
 LARGEST_CONFIG = 2**20  # bytes
 
 Count = Annotated[int, Ge(1), Le(2**30)]
@@ -37,7 +47,7 @@ def key(help: str, default: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """What to sample, how, and where the results go. None: chosen for the data, and recorded."""
+    """What to sample, how, and where the results go. A job replaces None by a value for its data."""
 
     data: Path = key("a table: .csv with a header, .npz with arrays, or .npy")
     target: Name = key("the column to predict")
@@ -65,15 +75,11 @@ class Config:
         "'60 s', '5 min' (default: 2000 passes, at most 1e8 evaluations)"
     )
     step_size: Positive | None = key("h, for the gradient of the sum over data")
-    estimator: (
-        Literal["practical", "minibatch", "full", "svrg", "saga", "control_variate"] | None
-    ) = key("of the gradient (default with a step size: practical)")
+    estimator: str | None = key("of the gradient (default with a step size: practical)")
     anchor_size: Count | None = key("n1, data of a refresh (practical)")
     period: Count | None = key("m, steps between refreshes (practical, svrg)")
     batch_size: Count | None = key("n2, data of a step")
-    integrator: Literal["sgld", "psgld", "sghmc", "sgnht", "splitting"] | None = key(
-        "the dynamics (default with a step size: sgld)"
-    )
+    integrator: str | None = key("the dynamics (default with a step size: sgld)")
     friction: Positive | None = key("of sghmc, sgnht and splitting")
     word: Name | None = key("of splitting, such as BAOAB")
     order: Order | None = key("how minibatches are drawn")
@@ -95,8 +101,8 @@ class Config:
 KEYS = {each.name: each for each in fields(Config)}
 REQUIRED = ("data", "target", "model")
 TEXTS = ("data", "target", "model", "out", "budget", "word")  # `--target 8` is the name "8"
-# what a plan chooses; with a step size they are yours
-PLANNED = (
+# keys that a plan chooses; with a step size the user does
+PLAN_KEYS = (
     *("estimator", "anchor_size", "period", "batch_size", "order", "anchor_order", "num_steps"),
     *("integrator", "friction", "word", "temperature", "clip"),
 )
@@ -104,55 +110,72 @@ PLANNED = (
 
 def choices(name: str) -> tuple[str, ...]:
     """The words that a key can take, when these are its only values."""
+    if name in METHODS:
+        names = set(METHODS[name]) - {"ito"}  # which takes functions
+        return (*(each for each in FIRST if each in names), *sorted(names - {*FIRST}))
     kinds = get_type_hints(Config)[name]
     kinds = get_args(kinds) if get_origin(kinds) is not Literal else (kinds,)
     return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
+def method(config: Config, kind: str) -> dict[str, Any]:
+    """The estimator or integrator as plain values: its name, and the options that are set."""
+    name = getattr(config, kind) or choices(kind)[0]
+    values = {"word": WORD} | {key: v for key, v in vars(config).items() if v is not None}
+    return {"name": name} | {key: values[key] for key in parameters(kind, name) if key in values}
+
+
+def parameters(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a method by name. Imports the method, and so JAX."""
+    return inspect.signature(METHODS[kind][name]).parameters
+
+
 def read_toml(path: Path) -> dict[str, Any]:
-    """The keys of a file, before they are looked at; paths are meant relative to the file."""
+    """The keys of a file, not yet validated; paths are relative to the file."""
     with path.open("rb") as file:
         content = file.read(LARGEST_CONFIG + 1)
     if len(content) > LARGEST_CONFIG:
         raise ValueError(f"{path} is larger than {LARGEST_CONFIG:,} bytes: no configuration.")
     try:
-        found = tomllib.loads(content.decode("utf-8"))
+        values = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: {toml_problem(str(error))}") from error
+        problem = f"this is no TOML: {error}. A line looks like: num_chains = 4"
+        if str(error).startswith(("Cannot overwrite a value", "Cannot declare")):
+            problem = f"a key is given twice ({error}). Keep one of them."
+        raise ValueError(f"{path}: {problem}") from error
     except RecursionError:
         raise ValueError(f"{path}: its lists or tables are nested too deep.") from None
     for name in ("data", "out"):
-        if isinstance(found.get(name), str):
-            found[name] = os.path.join(path.parent, found[name])
-    model = found.get("model")
-    if isinstance(model, str) and model not in MODELS and ":" in model:
+        if isinstance(values.get(name), str):
+            values[name] = os.path.join(path.parent, values[name])
+    model = values.get("model")
+    if names_code(model):
         raise ValueError(
             f"{path}: model = {model!r} names code, and a configuration cannot: leave it out and say "
             f"--model {model} on the command line."
         )
-    return found
+    return values
 
 
-def toml_problem(text: str) -> str:
-    if text.startswith("Cannot overwrite a value") or text.startswith("Cannot declare"):
-        return f"a key is given twice ({text}). Keep one of them."
-    return f"this is no TOML: {text}. A line looks like: num_chains = 4"
+def names_code(model: Any) -> bool:
+    """Whether a model is FILE.py:FUNCTION, not one of `MODELS`."""
+    return isinstance(model, str) and ":" in model
 
 
 def read_sets(pairs: Iterable[str]) -> dict[str, Any]:
-    """`key=value` words; a value is written as in TOML, or is plain text."""
-    found: dict[str, Any] = {}
+    """The keys of `key=value` words; a value is written as in TOML, or is plain text."""
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         name = name.strip()
         if not equals or not name:
             raise ValueError(f"--set {pair}: write --set KEY=VALUE.")
-        if name in found:
+        if name in values:
             raise ValueError(f"--set {name} is given twice. Keep one of them.")
-        found[name] = read_value(name, value)
-    return found
+        values[name] = read_value(name, value)
+    return values
 
 
 def read_value(name: str, text: str) -> Any:
@@ -165,105 +188,85 @@ def read_value(name: str, text: str) -> Any:
     return value["x"] if plain else text
 
 
-def checked(values: Mapping[str, Any], own_model: bool = False) -> Config:
-    """A configuration whose every key is known and of the right kind, or `ValueError`.
+def validate(values: Mapping[str, Any], own_model: bool = False) -> Config:
+    """The configuration with these values; `ValueError` for an unknown key or a wrong value.
 
-    `own_model`: the model may be a file of the user's, because the command line says so.
+    `own_model`: the model may be a file of the user's, because the command line names it.
     """
     for name in values:
         if name not in KEYS:
-            near = difflib.get_close_matches(str(name), list(KEYS), n=1)
-            hint = f" Did you mean {near[0]}?" if near else f" The keys are: {', '.join(KEYS)}."
+            hint = did_you_mean(str(name), KEYS) or f" The keys are: {', '.join(KEYS)}."
             raise ValueError(f"unknown key {name!r}.{hint}")
     for name in REQUIRED:
         if values.get(name) is None:
             raise ValueError(f"{name} is not given: it is {KEYS[name].metadata['help']}.")
-    config = typed(values)
+    config = convert(values)
     if config.model not in MODELS and not own_model:
-        near = difflib.get_close_matches(config.model, MODELS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(
-            f"model: must be one of {', '.join(MODELS)}, got {config.model!r}.{hint} Your own is named "
-            "on the command line: --model FILE.py:FUNCTION."
+            f"model: must be one of {', '.join(MODELS)}, got {config.model!r}."
+            f"{did_you_mean(config.model, MODELS)} Your own is named on the command line: "
+            "--model FILE.py:FUNCTION."
         )
-    check_together(config)
+    check_combinations(config)
     return config
 
 
-def typed(values: Mapping[str, Any]) -> Config:
-    from pydantic import ConfigDict, ValidationError, create_model
+def convert(values: Mapping[str, Any]) -> Config:
+    """The configuration with these values, each of the type of its key."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    hints = get_type_hints(Config, include_extras=True)
-    strict = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid", frozen=True)
-    definitions: Any = {name: (hints[name], each.default) for name, each in KEYS.items()}
-    model = create_model("Config", __config__=strict, **definitions)
-    kinds = {"data": (str, Path), "out": (str, Path), "features": (list, tuple)}
-    ready = {
-        name: kinds[name][1](value) if isinstance(value, kinds.get(name, ())) else value
-        for name, value in values.items()
-    }
-    try:
-        return Config(**dict(model(**ready)))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = str(first["loc"][0])
-        raise ValueError(f"{name}: {wanted(name, first)}, got {shown(values[name])}.") from None
+    hints, literal = get_type_hints(Config, include_extras=True), cast(Any, Literal)
+    hints |= {kind: literal[choices(kind)] | None for kind in METHODS}
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    types = {"data": (str, Path), "out": (str, Path), "features": (list, tuple)}
+    converted = {}
+    for name, value in values.items():
+        plain = types[name][1](value) if isinstance(value, types.get(name, ())) else value
+        try:
+            converted[name] = TypeAdapter(hints[name], config=strict).validate_python(plain)
+        except ValidationError as error:
+            text = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+            raise ValueError(f"{name}: {requirement(name, error)}, got {text}.") from None
+    return Config(**converted)
 
 
-def wanted(name: str, problem: Mapping[str, Any]) -> str:
+def requirement(name: str, error: Any) -> str:
     """What a key must be, in our words where pydantic's are about types."""
+    problem = error.errors(include_url=False)[0]
     if words := choices(name):
-        near = difflib.get_close_matches(str(problem["input"]), words, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"must be one of {', '.join(words)}{hint}"
-    kind = problem["type"]
-    if kind.startswith("int"):
-        return "must be a whole number"
-    if kind.startswith(("float", "finite")):
-        return "must be a finite number"
-    if kind.startswith("bool"):
-        return "must be true or false"
-    if kind.startswith(("string_type", "is_instance_of")):
-        return "must be text"
-    if kind.startswith(("tuple", "list")):
-        return "must be a list of names"
+        hint = did_you_mean(str(problem["input"]), words)
+        return f"must be one of {', '.join(words)}" + (f" (d{hint[2:]})" if hint else "")
+    kinds = {
+        "int": "must be a whole number",
+        ("float", "finite"): "must be a finite number",
+        "bool": "must be true or false",
+        ("string_type", "is_instance_of"): "must be text",
+        ("tuple", "list"): "must be a list of names",
+    }
+    for prefix, text in kinds.items():
+        if problem["type"].startswith(prefix):
+            return text
     return (
         problem["msg"].replace("Input should be", "must be").replace("String should have", "needs")
     )
 
 
-def shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def check_together(config: Config) -> None:
-    """Keys that mean something only beside another one."""
-    given = [name for name in PLANNED if getattr(config, name) is not None]
-    if config.step_size is None and given:
+def check_combinations(config: Config) -> None:
+    """Refuse keys that contradict each other."""
+    own = [name for name in PLAN_KEYS if getattr(config, name) is not None]
+    if config.step_size is None and own:
         raise ValueError(
-            f"{given[0]} is given, but no step_size. Without one, a plan chooses {', '.join(PLANNED)}: "
-            f"give step_size too, or leave out {', '.join(given)}."
+            f"{own[0]} is given, but no step_size. Without one, a plan chooses "
+            f"{', '.join(PLAN_KEYS)}: give step_size too, or leave out {', '.join(own)}."
         )
     if config.step_size is not None and config.budget is not None:
         raise ValueError(
             "budget is for the plan that is made when step_size is not given. Give one of them; the "
             "length of a run with a step size is num_steps."
         )
-    estimator, integrator = config.estimator or "practical", config.integrator or "sgld"
-    for name, where, chosen, owners in (
-        ("anchor_size", "estimator", estimator, ("practical",)),
-        ("period", "estimator", estimator, ("practical", "svrg")),
-        ("friction", "integrator", integrator, ("sghmc", "sgnht", "splitting")),
-        ("word", "integrator", integrator, ("splitting",)),
-    ):
-        if getattr(config, name) is not None and chosen not in owners:
-            raise ValueError(
-                f"{name} belongs to {where} {' or '.join(owners)}, and the {where} is {chosen}. "
-                f"Leave it out, or choose another {where}."
-            )
-    if integrator in ("sghmc", "sgnht", "splitting") and config.friction is None:
-        raise ValueError(f"integrator {integrator} needs a friction, such as friction = 1.0.")
+    if config.step_size is not None:
+        for kind in METHODS:
+            check_method(config, kind)
     if config.target in config.features:
         raise ValueError(f"target {config.target!r} is also in features. Leave it out there.")
     twice = [name for name in config.features if config.features.count(name) > 1]
@@ -271,11 +274,28 @@ def check_together(config: Config) -> None:
         raise ValueError(f"features: {twice[0]!r} is given twice. Keep one of them.")
 
 
-def plain(config: Config) -> dict[str, Any]:
-    """A configuration as JSON can hold it; of paths only the last name, of code nothing."""
-    values = asdict(config)
-    values["data"] = config.data.name
-    values["out"] = None
-    values["features"] = list(config.features)
-    values["model"] = config.model if config.model in MODELS else OWN
-    return values
+def check_method(config: Config, kind: str) -> None:
+    """Refuse keys of another method, and a method without a key that it needs."""
+    options = method(config, kind)
+    name = options["name"]
+    table = {each: parameters(kind, each) for each in choices(kind)}
+    for key in KEYS:
+        owners = [each for each, takes in table.items() if key in takes]
+        if owners and name not in owners and getattr(config, key) is not None:
+            raise ValueError(
+                f"{key} belongs to {kind} {' or '.join(owners)}, and the {kind} is {name}. "
+                f"Leave it out, or choose another {kind}."
+            )
+    for key, parameter in table[name].items():
+        if parameter.default is parameter.empty and key not in options:
+            raise ValueError(f"{kind} {name} needs a {key}, such as {key} = 1.0.")
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """A configuration as plain values; of paths only the last name, of code nothing."""
+    return asdict(config) | {
+        "data": config.data.name,
+        "out": None,
+        "features": list(config.features),
+        "model": config.model if config.model in MODELS else OWN,
+    }

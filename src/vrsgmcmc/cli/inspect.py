@@ -1,13 +1,13 @@
-"""`verify`, `summary`, `report` and `audit`: a run directory, looked at."""
+"""`verify`, `summary`, `report` and `audit`: commands that read a run directory."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrsgmcmc.cli.options import command_of, say
+from vrsgmcmc.cli.options import add_model, command_line, read_run, say
 from vrsgmcmc.cli.parser import Parser
-from vrsgmcmc.cli.sample import add_model, open_job, table
+from vrsgmcmc.cli.sample import open_job, print_summary
 
 if TYPE_CHECKING:
     from vrsgmcmc.cli.jobs import Job, Problem
@@ -17,9 +17,8 @@ DAMAGED = 1
 
 
 def verify(words: list[str]) -> int:
-    parser = Parser("verify", "Check every file of a run against the sha256 that was committed.")
-    parser.add_argument("run", metavar="RUN", type=Path, help="the directory of a run")
-    path = parser.read(words)["run"]
+    description = "Check every file of a run against the sha256 that was committed."
+    path = read_run("verify", description, words, with_model=False)["run"]
 
     from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
@@ -36,27 +35,24 @@ def verify(words: list[str]) -> int:
 
 
 def summary(words: list[str]) -> int:
-    parser = Parser(
-        "summary", "Means, standard deviations, ESS and R-hat of a run, as far as it is."
-    )
-    parser.add_argument("run", metavar="RUN", type=Path, help="the directory of a run")
-    path = parser.read(words)["run"]
+    description = "Means, standard deviations, ESS and R-hat of a run, as far as it is."
+    path = read_run("summary", description, words, with_model=False)["run"]
 
     from vrsgmcmc.cli.jobs import stored_runs
 
-    seen = stored_runs.look(path)
-    for note in seen.run.notes:
+    stored = stored_runs.open_run(path)
+    for note in stored.run.notes:
         say(f"vrsgmcmc: {note}")
-    result, found = seen.result, seen.summary
+    result, table = stored.result, stored.summary
     print(
-        f"{stored_runs.describe(seen)}: {seen.run.status}; {result.num_steps:,} steps, "
+        f"{stored.sampler}: {stored.run.status}; {result.num_steps:,} steps, "
         f"{result.data_passes:.1f} data passes, {result.seconds:.1f} s"
     )
     for divergence in result.divergences:
         print(divergence)
-    print(table(found) if found is not None else "There are too few draws to summarise.")
-    for name, value in seen.scores.items():
-        print(f"{name.replace('_', ' ')}: {value:.4g}")
+    if table is None:
+        print("There are too few draws to summarise.")
+    print_summary(table, stored.scores)
     return 0
 
 
@@ -67,26 +63,25 @@ def report(words: list[str]) -> int:
         "--out", type=Path, metavar="DIR", help="folder (default: the run's own; comparison)"
     )
     add_model(parser)
-    given = parser.read(words)
-    paths, command = given.pop("runs"), command_of("report", words)
+    options = parser.read(words)
+    paths, command = options.pop("runs"), command_line("report", words)
 
     from vrsgmcmc import reports
     from vrsgmcmc.cli import jobs
     from vrsgmcmc.cli.jobs import stored_runs
 
-    if len(paths) == 1 and jobs.is_job(paths[0]) and "out" not in given:
-        job, problem, result = finished({**given, "run": paths[0]})
-        found = jobs.examine(job, problem, result)
-        jobs.write(job, problem, result, found)
+    if len(paths) == 1 and jobs.is_job(paths[0]) and "out" not in options:
+        job, problem, result = load_finished({**options, "run": paths[0]})
+        jobs.write(job, problem, result, jobs.examine(job, problem, result))
         print(f"The report is {job.path / 'report.html'}")
         return 0
-    if "model" in given:
+    if "model" in options:
         raise ValueError("--model is for the report of one run, in its own directory.")
-    runs = [stored_runs.look(path) for path in paths]
+    runs = [stored_runs.open_run(path) for path in paths]
     if len(runs) == 1:
-        folder, page = given.get("out", paths[0]), stored_runs.plain_report(runs[0], command)
+        folder, page = options.get("out", paths[0]), stored_runs.report(runs[0], command)
     else:
-        folder, page = given.get("out", Path("comparison")), stored_runs.compare(runs, command)
+        folder, page = options.get("out", Path("comparison")), stored_runs.compare(runs, command)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out {folder}: this is a file. Name a folder.")
     reports.write(page, folder)
@@ -95,23 +90,21 @@ def report(words: list[str]) -> int:
 
 
 def audit(words: list[str]) -> int:
-    parser = Parser("audit", "Is variance reduction helping this run, and what should be changed?")
-    parser.add_argument("run", metavar="RUN", type=Path, help="the directory of a finished run")
-    add_model(parser)
-    _, _, result = finished(parser.read(words))
+    description = "Is variance reduction helping this run, and what should be changed?"
+    _, _, result = load_finished(read_run("audit", description, words))
 
-    from vrsgmcmc.cli.jobs import audited
+    from vrsgmcmc.cli import jobs
 
-    print(audited(result))
+    print(jobs.audit_result(result))
     return 0
 
 
-def finished(given: dict[str, Any]) -> tuple[Job, Problem, Result]:
-    """A job that has come to its end: it is read, and never run from here."""
+def load_finished(options: dict[str, Any]) -> tuple[Job, Problem, Result]:
+    """A finished job, its problem and its result; `ValueError` if it is not finished."""
     from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
 
-    job, problem = open_job(given)
+    job, problem = open_job(options)
     status = store.open(job.chains).status if job.chains.exists() else "not started"
     if status != "finished":
         raise ValueError(f"{job.path} is {status}. Go on with it first: vrsgmcmc resume {job.path}")

@@ -1,4 +1,4 @@
-"""The options that describe a run: every key of a configuration is a flag."""
+"""Options that several commands share: every key of a configuration is a flag."""
 
 from __future__ import annotations
 
@@ -16,8 +16,50 @@ if TYPE_CHECKING:
 SWITCHES = ("standardise", "intercept")
 
 
-def run_parser(command: str, description: str) -> Parser:
-    """FILE is a table or a configuration; flags and --set say more, or change what a file says."""
+def read_run(
+    command: str, description: str, words: list[str], with_model: bool = True
+) -> dict[str, Any]:
+    """The options of a command about one run: its directory, and its model if it is the user's."""
+    parser = Parser(command, description)
+    parser.add_argument("run", metavar="RUN", type=Path, help="the directory of a run")
+    if with_model:
+        add_model(parser)
+    return parser.read(words)
+
+
+def add_model(parser: Parser) -> None:
+    parser.add_argument(
+        "--model", metavar="FILE.py:FUNCTION", help="the model, where it is your own: given again"
+    )
+
+
+def read_config(command: str, description: str, words: list[str]) -> Config:
+    """The configuration of a command: a file, with the changes by flags and --set."""
+    options = config_parser(command, description).read(words)
+    path = Path(options.pop("file"))
+    sets = configuration.read_sets(options.pop("set", []))
+    flags = {name: flag_value(name, value) for name, value in options.items()}
+    twice = sorted(flags.keys() & sets.keys())
+    if twice:
+        raise ValueError(
+            f"--set {twice[0]} and --{twice[0].replace('_', '-')} are both given. Keep one."
+        )
+    if path.suffix.lower() == ".toml":
+        if not path.is_file():
+            raise ValueError(f"{path}: no such file.")
+        values = configuration.read_toml(path)
+    else:
+        values = {"data": str(path)}
+        if "data" in sets:
+            raise ValueError(f"--set data: the data are {path} already. Name one table.")
+    if ":" in str(sets.get("model", "")):
+        raise ValueError("--set model: code is named by the flag alone: --model FILE.py:FUNCTION.")
+    own_model = configuration.names_code(flags.get("model"))
+    return configuration.validate({**values, **sets, **flags}, own_model)
+
+
+def config_parser(command: str, description: str) -> Parser:
+    """The parser of a command that takes a configuration: FILE, --set, and a flag for each key."""
     parser = Parser(command, description)
     parser.add_argument("file", metavar="FILE", help="CONFIG.toml, or a table: .csv, .npz, .npy")
     parser.add_argument(
@@ -49,37 +91,8 @@ def run_parser(command: str, description: str) -> Parser:
     return parser
 
 
-def read_config(given: dict[str, Any]) -> Config:
-    """The configuration that a file, its flags and --set make together."""
-    path = Path(given.pop("file"))
-    sets = configuration.read_sets(given.pop("set", []))
-    flags = {name: flag(name, value) for name, value in given.items()}
-    twice = sorted(flags.keys() & sets.keys())
-    if twice:
-        raise ValueError(
-            f"--set {twice[0]} and --{twice[0].replace('_', '-')} are both given. Keep one."
-        )
-    if path.suffix.lower() == ".toml":
-        if not path.is_file():
-            raise ValueError(f"{path}: no such file.")
-        values = configuration.read_toml(path)
-    else:
-        values = {"data": str(path)}
-        if "data" in sets:
-            raise ValueError(f"--set data: the data are {path} already. Name one table.")
-    if ":" in str(sets.get("model", "")):
-        raise ValueError("--set model: code is named by the flag alone: --model FILE.py:FUNCTION.")
-    return configuration.checked(
-        {**values, **sets, **flags}, own_model=names_code(flags.get("model"))
-    )
-
-
-def names_code(model: Any) -> bool:
-    return isinstance(model, str) and ":" in model
-
-
-def flag(name: str, value: Any) -> Any:
-    """What a flag says; given twice it is refused."""
+def flag_value(name: str, value: Any) -> Any:
+    """The value of a flag; `ValueError` if the flag occurs twice."""
     if name in SWITCHES or name == "features":
         return value
     if len(value) > 1:
@@ -87,16 +100,13 @@ def flag(name: str, value: Any) -> Any:
     return configuration.read_value(name, value[0])
 
 
-def out_of(config: Config) -> Path:
-    return config.out or Path(f"{config.data.stem}-run")
-
-
-def command_of(name: str, words: list[str]) -> str:
-    """The command as it was given, without the path of the user's home."""
+def command_line(name: str, words: list[str]) -> str:
+    """The command as the user typed it, without the path of the user's home."""
     from vrsgmcmc.run.store import without_home
 
     return without_home(shlex.join(["vrsgmcmc", name, *words]))
 
 
 def say(line: str) -> None:
+    """Print a line on standard error."""
     print(line, file=sys.stderr, flush=True)

@@ -1,17 +1,12 @@
-"""The words of a command: options that are asked for by their full names, mistakes in a sentence."""
+"""The parser of a command: options have full names, and a mistake is a `ValueError` in a sentence."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A hint to put behind a sentence, or nothing."""
-    near = difflib.get_close_matches(word, list(choices), n=1)
-    return f" Did you mean {near[0]}?" if near else ""
+from vrsgmcmc.core import did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,15 +23,15 @@ class Parser(argparse.ArgumentParser):
         )
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
-        """The options that were given."""
-        given, rest = self.parse_known_args(words)
+        """The values of the options that occur in the command."""
+        options, rest = self.parse_known_args(words)
         if rest:
-            known = [option for option in self._option_string_actions if option.startswith("--")]
+            names = [name for name in self._option_string_actions if name.startswith("--")]
             name = rest[0].split("=")[0]
-            hint = did_you_mean(name, known)
             what = "unknown option" if name.startswith("-") else "one word too many:"
+            hint = did_you_mean(name, names)
             raise ValueError(f"{what} {rest[0]!r}.{hint} See {self.prog} --help.")
-        return vars(given)
+        return vars(options)
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}. See {self.prog} --help.")

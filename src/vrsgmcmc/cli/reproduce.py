@@ -8,17 +8,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from vrsgmcmc.cli.options import command_of
-from vrsgmcmc.cli.parser import Parser, did_you_mean
+from vrsgmcmc.cli.options import command_line
+from vrsgmcmc.cli.parser import Parser
+from vrsgmcmc.core import did_you_mean
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
 
 ALL = "all"
 
 
 def reproduce(words: list[str]) -> int:
-    given = parser().read(words)
-    names = given.pop("names", [])
-    if given.pop("list", False):
+    options = parser().read(words)
+    names = options.pop("names", [])
+    if options.pop("list", False):
         width = max(map(len, EXPERIMENTS))
         for name, summary in EXPERIMENTS.items():
             print(f"{name:{width}}  {summary}")
@@ -32,30 +33,37 @@ def reproduce(words: list[str]) -> int:
         if name not in (*EXPERIMENTS, ALL):
             hint = did_you_mean(name, (*EXPERIMENTS, ALL))
             raise ValueError(f"unknown experiment {name!r}.{hint} See vrsgmcmc reproduce --list.")
-    settings = Settings(**{**given, "methods": tuple(given.get("methods", ()))})
-    shared = None
+    settings = Settings(**{**options, "methods": tuple(options.get("methods", ()))})
+    names, combined = list(dict.fromkeys(names)), None
     if ALL in names:
-        names, shared = list(EXPERIMENTS), settings.out or Path("paper-report")
-        settings = replace(settings, out=shared)
-    names = list(dict.fromkeys(names))
+        names, combined = list(EXPERIMENTS), settings.out or Path("paper-report")
+        settings = replace(settings, out=combined)
     if settings.methods and len(names) > 1:
         raise ValueError(
             f"--methods {' '.join(settings.methods)}: experiments have methods of their own. Name one "
             f"experiment, got {', '.join(names)}."
         )
-    folders = {name: folder_of(name, names, settings) for name in names}
+    if settings.out is None:
+        folders = {name: Path(f"{name}-report") for name in names}
+    else:
+        several = len(names) > 1
+        folders = {name: settings.out / name if several else settings.out for name in names}
     from vrsgmcmc.experiments import Checkpoints, claim, facts
 
-    with ExitStack() as held:
-        for name, folder in (folders if shared is None else {ALL: shared} | folders).items():
+    with ExitStack() as claims:
+        for name, folder in (folders if combined is None else {ALL: combined} | folders).items():
             try:
-                held.enter_context(claim(folder, name, settings))
+                claims.enter_context(claim(folder, name, settings))
             except OSError as error:
                 raise ValueError(f"--out {folder}: {error.strerror or error}") from error
-        made = facts(command_of("reproduce", words))  # a checkout may move on in the meantime
-        done = {n: one(n, replace(settings, out=out), out, made) for n, out in folders.items()}
-        if shared is not None:
-            together(done, shared, settings, made)
+        # Facts are read once, before the runs: a checkout may change while they last.
+        origin = facts(command_line("reproduce", words))
+        outcomes = {
+            name: run_experiment(name, replace(settings, out=folder), folder, origin)
+            for name, folder in folders.items()
+        }
+        if combined is not None:
+            write_combined_page(outcomes, combined, settings, origin)
         for folder in folders.values():
             Checkpoints(folder).delete()
     return 0
@@ -120,14 +128,8 @@ def number(text: str) -> float:
 whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'many'"
 
 
-def folder_of(name: str, names: list[str], settings: Settings) -> Path:
-    if settings.out is None:
-        return Path(f"{name}-report")
-    return settings.out / name if len(names) > 1 else settings.out
-
-
-def one(name: str, settings: Settings, folder: Path, made: dict[str, Any]) -> Outcome:
-    """Run one experiment and write everything about it."""
+def run_experiment(name: str, settings: Settings, folder: Path, origin: dict[str, Any]) -> Outcome:
+    """Run one experiment and write its tables, record and report."""
     from vrsgmcmc.experiments import Checkpoints, save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
@@ -135,8 +137,8 @@ def one(name: str, settings: Settings, folder: Path, made: dict[str, Any]) -> Ou
     try:
         outcome = module.run(settings, checkpoints)
     except (KeyboardInterrupt, SystemExit) as error:
-        begun = "goes on where this one stopped" if checkpoints.exist else "starts it again"
-        error.add_note(f"The same command {begun}: {made['command']}")
+        again = "goes on where this one stopped" if checkpoints.exist else "starts it again"
+        error.add_note(f"The same command {again}: {origin['command']}")
         raise
 
     from vrsgmcmc import reports
@@ -144,25 +146,24 @@ def one(name: str, settings: Settings, folder: Path, made: dict[str, Any]) -> Ou
     for table, rows in outcome.tables.items():
         save_csv(folder / f"{table}.csv", rows)
     claims = [claim._asdict() for claim in outcome.report.claims]
-    save_record(folder, name, made, settings, {**outcome.record, "claims": claims})
-    report = outcome.report._replace(facts={**made, **outcome.report.facts})
-    reports.write(report, folder)
+    save_record(folder, name, origin, settings, {**outcome.record, "claims": claims})
+    reports.write(outcome.report._replace(facts={**origin, **outcome.report.facts}), folder)
     print(outcome.text)
     print(f"\nThe report is {folder / 'report.html'}")
     return outcome
 
 
-def together(
-    done: dict[str, Outcome], folder: Path, settings: Settings, made: dict[str, Any]
+def write_combined_page(
+    outcomes: dict[str, Outcome], folder: Path, settings: Settings, origin: dict[str, Any]
 ) -> None:
-    """One page about all of them."""
+    """Write one page about all experiments."""
     from vrsgmcmc import reports
     from vrsgmcmc.experiments import page, save_record, wider_gap
 
-    found = page("The paper's experiments", {name: each.report for name, each in done.items()})
-    gap = wider_gap({name: each.tables["curves"] for name, each in done.items()})
-    found = found._replace(claims=[*found.claims, *gap], facts=made)
-    claims = [claim._asdict() for claim in found.claims]
-    save_record(folder, ALL, made, settings, {"claims": claims})
-    reports.write(found, folder)
+    report = page("The paper's experiments", {n: each.report for n, each in outcomes.items()})
+    gap = wider_gap({name: each.tables["curves"] for name, each in outcomes.items()})
+    report = report._replace(claims=[*report.claims, *gap], facts=origin)
+    claims = [claim._asdict() for claim in report.claims]
+    save_record(folder, ALL, origin, settings, {"claims": claims})
+    reports.write(report, folder)
     print(f"\nThe report of everything is {folder / 'report.html'}")

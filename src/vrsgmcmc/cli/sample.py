@@ -6,104 +6,91 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrsgmcmc.cli.options import command_of, names_code, out_of, read_config, run_parser, say
-from vrsgmcmc.cli.parser import Parser
+from vrsgmcmc.cli.options import command_line, read_config, read_run, say
 
 if TYPE_CHECKING:
-    from vrsgmcmc.cli.jobs import Findings, Job, Problem
-    from vrsgmcmc.run import Result
+    from vrsgmcmc.cli.jobs import Job, Problem
+    from vrsgmcmc.reports import Summary
 
 DIVERGED = 3
 MOST_ROWS = 20  # of the summary on the terminal
 
 
 def sample(words: list[str]) -> int:
-    parser = run_parser(
+    config = read_config(
         "sample",
         "Sample the posterior of a model on your own data, in a directory of its own.\n"
         "The same command resumes a run that was interrupted, and loads one that is finished.",
+        words,
     )
-    config = read_config(parser.read(words))
 
     from vrsgmcmc.cli import jobs
-    from vrsgmcmc.cli.jobs.problem import prepare
 
-    function = jobs.load_function(config.model) if names_code(config.model) else None
-    out = out_of(config)
-    ready = prepare(config)
-    job = jobs.create(out, config, ready)
-    if job is None:
-        problem = jobs.make(config, ready, function)
-        say(f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test; "
-            f"{problem.dimension:,} parameters")  # fmt: skip
-        for note in (*ready.notes, *problem.notes):
-            say(note)
-        choice = jobs.choose(config, problem, say)
-        for note in choice.notes:
-            say(note)
-        jobs.rehearse(config.seed, problem, choice)
-        job = jobs.save(out, config, ready, choice, command_of("sample", words))
-    else:
-        problem = job.problem(function)
-    return go(job, problem, function is not None)
+    ready, function = jobs.read(config)
+    out = config.out or Path(f"{config.data.stem}-run")
+    job = jobs.find(out, config, ready)
+    if job is not None:
+        return run_job(job, job.problem(function))
+    problem = jobs.build_problem(config, ready, function)
+    say(f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test; "
+        f"{problem.dimension:,} parameters")  # fmt: skip
+    for note in (*ready.notes, *problem.notes):
+        say(note)
+    choice = jobs.choose(config, problem, say)
+    for note in choice.notes:
+        say(note)
+    jobs.check_settings(config.seed, problem, choice)
+    return run_job(jobs.save(out, config, ready, choice, command_line("sample", words)), problem)
 
 
 def resume(words: list[str]) -> int:
-    parser = Parser(
-        "resume", "Go on with a run where its last commit stands; every bit as unbroken."
+    options = read_run(
+        "resume", "Go on with a run where its last commit stands; every bit as unbroken.", words
     )
-    parser.add_argument("run", metavar="RUN", type=Path, help="the directory of a run")
-    add_model(parser)
-    given = parser.read(words)
-
-    job, problem = open_job(given)
-    return go(job, problem, "model" in given)
+    return run_job(*open_job(options))
 
 
-def add_model(parser: Parser) -> None:
-    parser.add_argument(
-        "--model", metavar="FILE.py:FUNCTION", help="the model, where it is your own: given again"
-    )
-
-
-def open_job(given: dict[str, Any]) -> tuple[Job, Problem]:
+def open_job(options: dict[str, Any]) -> tuple[Job, Problem]:
     """The job in a directory, and its problem."""
     from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
 
-    path = given["run"]
+    path, model = options["run"], options.get("model")
     if not jobs.is_job(path) and (path / "commit.json").is_file():
         raise store.RunError(
             f"{path} is a run of the library, and its model is in your program: run that program again "
             "with run_dir, which goes on where the run stands."
         )
     job = jobs.load(path)
-    if "model" in given and not job.needs_code:
+    if model is not None and not job.needs_code:
         raise ValueError(f"--model: the model of {path} is {job.config.model}. Leave --model out.")
-    function = jobs.load_function(given["model"]) if "model" in given else None
-    return job, job.problem(function)
+    return job, job.problem(None if model is None else jobs.load_function(model))
 
 
-def go(job: Job, problem: Problem, own: bool) -> int:
-    """Run a job to its end, look at what came out, and write it."""
+def run_job(job: Job, problem: Problem) -> int:
+    """Run a job to its end, and write its predictions, scores and report."""
     from vrsgmcmc.cli import jobs
+    from vrsgmcmc.reports import summarise
 
-    again = shlex.join(["vrsgmcmc", "resume", str(job.path)]) + " --model FILE.py:FUNCTION" * own
+    resume = shlex.join(["vrsgmcmc", "resume", str(job.path)])
+    resume += " --model FILE.py:FUNCTION" * job.needs_code
     try:
         result = jobs.run(job, problem)
-    except (KeyboardInterrupt, SystemExit) as stopped:
-        stopped.add_note(f"What was committed is kept. Go on with: {again}")
+    except (KeyboardInterrupt, SystemExit) as error:
+        error.add_note(f"What was committed is kept. Go on with: {resume}")
         raise
     if result.interrupted:
         say(
             f"vrsgmcmc: interrupted at step {result.num_steps:,} of "
-            f"{job.choice.settings['num_steps']:,}; everything is committed. Go on with: {again}"
+            f"{job.choice.settings['num_steps']:,}; everything is committed. Go on with: {resume}"
         )
         return 128 + (result.signal or 2)
     say("looking at the result ...")
-    found = jobs.examine(job, problem, result)
-    files = jobs.write(job, problem, result, found)
-    tell(job, problem, result, found)
+    findings = jobs.examine(job, problem, result)
+    files = jobs.write(job, problem, result, findings)
+    print_summary(summarise(result, problem.names), findings.scores)
+    if findings.audit is not None:
+        print(findings.audit.verdict)
     print(f"wrote {', '.join(files)} to {job.path}")
     if result.diverged.all():
         say(f"vrsgmcmc: every chain became non-finite. {result.divergences[0]}")
@@ -111,31 +98,19 @@ def go(job: Job, problem: Problem, own: bool) -> int:
     return 0
 
 
-def tell(job: Job, problem: Problem, result: Result, found: Findings) -> None:
-    """The result on the terminal."""
-    from vrsgmcmc.reports import summarise
-
-    summary = summarise(result, problem.names)
+def print_summary(summary: Summary | None, scores: dict[str, float]) -> None:
+    """Print a table of the parameters, and the scores on the test rows."""
     if summary is not None:
-        print(table(summary))
-    for name, value in found.scores.items():
+        columns = {"mean": ".4g", "sd": ".4g", "ess_bulk": ",.0f", "r_hat": ".3f"}
+        rows = [["", "mean", "sd", "ESS", "R-hat"]]
+        for j, name in enumerate(summary.names[:MOST_ROWS]):
+            numbers = [format(summary.numbers[c][j], f) for c, f in columns.items()]
+            rows.append([(name if name.isprintable() else ascii(name))[:40], *numbers])
+        first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+        for name, *cells in rows:
+            aligned = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+            print("  ".join([name.ljust(first), *aligned]))
+        if summary.total > len(rows) - 1:
+            print(f"... {len(rows) - 1} of {summary.total:,} parameters")
+    for name, value in scores.items():
         print(f"{name.replace('_', ' ')}: {value:.4g}")
-    if found.audit is not None:
-        print(found.audit.verdict)
-
-
-def table(summary: Any) -> str:
-    """The summary of a run as lines of text."""
-    columns = {"mean": ".4g", "sd": ".4g", "ess_bulk": ",.0f", "r_hat": ".3f"}
-    rows = [["", "mean", "sd", "ESS", "R-hat"]]
-    for j, name in enumerate(summary.names[:MOST_ROWS]):
-        shown = name if name.isprintable() else ascii(name)
-        rows.append([shown[:40], *(format(summary.numbers[c][j], f) for c, f in columns.items())])
-    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
-    lines = [
-        "  ".join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, widths, strict=True))])
-        for name, *cells in rows
-    ]
-    if summary.total > len(rows) - 1:
-        lines.append(f"... {len(rows) - 1} of {summary.total:,} parameters")
-    return "\n".join(lines)

@@ -6,32 +6,9 @@
     chains/           the run directory of `vr.sample`
     predictions.csv, findings.json, report.html, figures/
 
-Nothing in such a directory names code: a model of the user's own is given again to go on.
+Nothing in such a directory names code: to resume a model of one's own, the user names it again.
 """
 
-from vrsgmcmc.cli.jobs.choose_sampler import Choice, choose
-from vrsgmcmc.cli.jobs.directory import Job, create, is_job, load, save, verify
-from vrsgmcmc.cli.jobs.execute import rehearse, run
-from vrsgmcmc.cli.jobs.predictions import Findings, audited, examine, write
-from vrsgmcmc.cli.jobs.problem import Problem, make
-from vrsgmcmc.cli.jobs.user_model import load_function
+import lazy_loader
 
-__all__ = [
-    "Choice",
-    "Findings",
-    "Job",
-    "Problem",
-    "audited",
-    "choose",
-    "create",
-    "examine",
-    "is_job",
-    "load",
-    "load_function",
-    "make",
-    "rehearse",
-    "run",
-    "save",
-    "verify",
-    "write",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,41 +1,56 @@
-"""A job, run or resumed or loaded: `vr.sample` knows which."""
+"""Run a job: `vr.sample` starts it, resumes it, or loads it when it is finished."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from vrsgmcmc.cli.jobs.choose_sampler import Choice, arguments
-from vrsgmcmc.cli.jobs.directory import Job, start_of
+import jax
+
+from vrsgmcmc.cli.jobs.choose_sampler import SAMPLER, SamplerChoice
+from vrsgmcmc.cli.jobs.directory import Job
 from vrsgmcmc.cli.jobs.problem import Problem
-from vrsgmcmc.run import Result, prepare, sample
+from vrsgmcmc.core import Sampler
+from vrsgmcmc.run import Result, is_function, prepare, sample
 
 
-def rehearse(seed: int, problem: Problem, choice: Choice) -> None:
-    """Refuse settings that cannot be run, before there is a directory of them."""
-    start = problem.init if choice.start is None else choice.start
+def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:
+    """The arguments of `vr.sample`. The choice may come from a file: it can name methods, not code."""
+    names = SAMPLER | {"num_steps", "num_chains", "burn_in", "thin", "chain_method"}
+    if odd := sorted(names ^ choice.settings.keys()):
+        raise ValueError(f"these are not the settings of a run: {', '.join(odd)}.")
+    start = problem.init
+    if choice.start is not None:
+        like = jax.eval_shape(start, jax.random.key(0)) if is_function(start) else start
+        leaves, structure = jax.tree.leaves(choice.start), jax.tree.structure(like)
+        if structure.num_leaves != len(leaves):
+            raise ValueError(
+                f"this run has {len(leaves)} arrays of parameters, and the model "
+                f"{structure.num_leaves}. Give the model it was started with."
+            )
+        start = jax.tree.unflatten(structure, leaves)
+    record = {name: choice.settings[name] for name in SAMPLER}
+    return {
+        "posterior": problem.posterior,
+        "data": problem.data,
+        "init": start,
+        **choice.settings,
+        **vars(Sampler.from_json(record, center=start)),
+    }
+
+
+def check_settings(seed: int, problem: Problem, choice: SamplerChoice) -> None:
+    """Refuse settings that cannot be run, before a directory is made for them."""
     prepare(
         key=seed,
-        posterior=problem.posterior,
-        data=problem.data,
-        init=start,
         observables=None,
         weights="step_size",
         keep="draws",
         held=False,
-        **arguments(choice.settings, start),
+        **sample_arguments(choice, problem),
     )
 
 
-def run(job: Job, problem: Problem, progress: bool | None = None, **changes: Any) -> Result:
-    """Sample into the job's directory; a run that is finished is only read."""
-    start = start_of(job, problem)
-    settings = {**arguments(job.choice.settings, start), **changes}
-    return sample(
-        job.config.seed,
-        problem.posterior,
-        problem.data,
-        start,
-        **settings,
-        run_dir=job.chains,
-        progress=progress,
-    )
+def run(job: Job, problem: Problem, progress: bool | None = None) -> Result:
+    """Sample into the job's directory; a finished run is only read."""
+    arguments = sample_arguments(job.choice, problem)
+    return sample(job.config.seed, **arguments, run_dir=job.chains, progress=progress)

@@ -1,4 +1,4 @@
-"""What came out of a job: predictions for the test rows, scores, and the report."""
+"""The findings of a job: predictions for the test rows, scores, and the report."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from scipy.special import logsumexp
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Audit, audit
 from vrsgmcmc.cli.jobs.directory import Job
-from vrsgmcmc.cli.jobs.problem import Problem
-from vrsgmcmc.core import Batch, row_likelihoods
+from vrsgmcmc.cli.jobs.problem import Problem, log_likelihoods
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
 
@@ -26,7 +25,7 @@ QUANTILES = (0.05, 0.95)
 
 
 class Findings(NamedTuple):
-    """Scores by name, predictions for the test rows, and what the audit says."""
+    """Scores by name, predictions for the test rows, and the audit."""
 
     scores: dict[str, float]
     predictive: Probabilities | Predictions | None
@@ -36,50 +35,46 @@ class Findings(NamedTuple):
 
 
 def examine(job: Job, problem: Problem, result: Result) -> Findings:
-    """Look at a result; nothing is predicted when every chain left the finite numbers."""
-    notes, found = [], None
+    """Audit a result, and score its predictions unless every chain became non-finite."""
+    findings = Findings({}, None, [], None, ())
     try:
-        found = audited(result)
+        findings = findings._replace(audit=audit_result(result))
     except ValueError as error:
-        notes.append(f"There is no audit: {error}")
+        findings = findings._replace(notes=(f"There is no audit: {error}",))
     if result.diverged.all():
-        return Findings({}, None, [], found, tuple(notes))
+        return findings
     likelihoods, predicted = predict(problem, some_draws(result, len(problem.test[1])))
     log_density = logsumexp(likelihoods, axis=0) - np.log(len(likelihoods))
     if not problem.classify:  # in the user's units
         log_density -= np.log(job.ready.scale)
     scores = {"test_log_likelihood": float(log_density.mean())}
     if predicted is None:
-        return Findings(scores, None, [], found, tuple(notes))
-    if problem.classify:
-        predictive, more, table = classes(job, problem, predicted)
-    else:
-        predictive, more, table = quantities(job, problem, predicted)
-    return Findings({**scores, **more}, predictive, table, found, tuple(notes))
+        return findings._replace(scores=scores)
+    score = score_classes if problem.classify else score_numbers
+    predictive, more, table = score(job, problem, predicted)
+    return findings._replace(scores=scores | more, predictive=predictive, table=table)
 
 
-def audited(result: Result) -> Audit:
-    """The audit of a run, where it has something to say."""
-    found = audit(result)
-    if not np.isfinite([found.inflation, found.plain_inflation, found.full_inflation]).all():
+def audit_result(result: Result) -> Audit:
+    """The audit of a run; `ValueError` if it predicts nothing at this step size."""
+    verdict = audit(result)
+    widths = [verdict.inflation, verdict.plain_inflation, verdict.full_inflation]
+    if not np.isfinite(widths).all():
         raise ValueError(
             f"at step size {result.context.sampler.step_size:.3g} the predicted widths of the "
-            "posterior are "
-            "not finite. Take a smaller step size."
+            "posterior are not finite. Take a smaller step size."
         )
-    return found
+    return verdict
 
 
 def some_draws(result: Result, rows: int) -> Any:
-    """Draws of the chains that stayed finite, evenly chosen: leaves [draw, ...]."""
+    """Evenly spaced draws of the chains that stayed finite: leaves [draw, ...]."""
     alive = np.flatnonzero(~result.diverged)
-    kept = len(result.draw_steps)
-    count = int(
-        np.clip(MOST_NUMBERS // max(rows, 1) // alive.size, 1, MOST_DRAWS // alive.size or 1)
-    )
-    chosen = np.unique(np.linspace(0, kept - 1, min(count, kept)).round().astype(int))
+    length = len(result.draw_steps)
+    most = max(1, min(MOST_NUMBERS // max(rows, 1) // alive.size, MOST_DRAWS // alive.size))
+    index = np.unique(np.linspace(0, length - 1, min(most, length)).round().astype(int))
     return jax.tree.map(
-        lambda leaf: np.asarray(leaf)[alive][:, chosen].reshape(-1, *leaf.shape[2:]), result.draws
+        lambda leaf: np.asarray(leaf)[alive][:, index].reshape(-1, *leaf.shape[2:]), result.draws
     )
 
 
@@ -89,10 +84,10 @@ def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None
     likelihoods, predicted = [], []
     for number in range(jax.tree.leaves(draws)[0].shape[0]):
         params = jax.tree.map(lambda leaf, i=number: jnp.asarray(leaf[i]), draws)
-        likelihoods.append(np.asarray(_likelihoods(problem.posterior, params, (x, y)), np.float64))
+        likelihoods.append(np.asarray(_likelihoods(problem.posterior, params, (x, y)), float))
         if problem.predict is not None:
             try:
-                predicted.append(np.asarray(_predict(problem.predict, params, x), np.float64))
+                predicted.append(np.asarray(_predict(problem.predict, params, x), float))
             except Exception as error:  # it may be the user's
                 raise ValueError(
                     f"predict(params, x) failed: {type(error).__name__}: {error}"
@@ -100,10 +95,7 @@ def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None
     return np.stack(likelihoods), np.stack(predicted) if predicted else None
 
 
-@partial(jax.jit, static_argnames="posterior")
-def _likelihoods(posterior: Any, params: Any, data: Any) -> Any:
-    batch = Batch(jnp.arange(len(data[1])), data)
-    return row_likelihoods(posterior, params, batch, jax.random.key(0))
+_likelihoods = jax.jit(log_likelihoods, static_argnames="posterior")
 
 
 @partial(jax.jit, static_argnames="function")
@@ -111,9 +103,10 @@ def _predict(function: Any, params: Any, x: Any) -> Any:
     return function(params, x)
 
 
-def classes(
+def score_classes(
     job: Job, problem: Problem, predicted: np.ndarray
 ) -> tuple[Probabilities, dict[str, float], list[dict[str, Any]]]:
+    """The probabilities of the test rows, their scores, and their table."""
     labels, truth = job.ready.labels, problem.test[1]
     mean = predicted.mean(0)
     if mean.shape not in ((len(truth),), (len(truth), len(labels))):
@@ -123,28 +116,29 @@ def classes(
         )
     each = np.stack([1 - mean, mean], 1) if mean.ndim == 1 else mean
     each = each / each.sum(1, keepdims=True)
-    given = Probabilities(each[:, 1] if each.shape[1] == 2 else each, truth)
-    found = reliability(given)
+    predictive = Probabilities(each[:, 1] if each.shape[1] == 2 else each, truth)
+    curve = reliability(predictive)
     table = [
         {
             "row": int(row),
             "actual": labels[true],
-            "predicted": labels[int(row_of.argmax())],
-            **{f"P({name})": f"{p:.6g}" for name, p in zip(labels, row_of, strict=True)},
+            "predicted": labels[int(probabilities.argmax())],
+            **{f"P({name})": f"{p:.6g}" for name, p in zip(labels, probabilities, strict=True)},
         }
-        for row, true, row_of in zip(job.ready.test_rows, truth, each, strict=True)
+        for row, true, probabilities in zip(job.ready.test_rows, truth, each, strict=True)
     ]
     scores = {
-        "accuracy": found.accuracy,
-        "brier_score": found.brier,
-        "calibration_error": found.ece,
+        "accuracy": curve.accuracy,
+        "brier_score": curve.brier,
+        "calibration_error": curve.ece,
     }
-    return given, scores, table
+    return predictive, scores, table
 
 
-def quantities(
+def score_numbers(
     job: Job, problem: Problem, predicted: np.ndarray
 ) -> tuple[Predictions | None, dict[str, float], list[dict[str, Any]]]:
+    """The predictive draws of the test rows in the user's units, their scores, and their table."""
     center, scale = job.ready.center, job.ready.scale
     truth = center + scale * np.asarray(problem.test[1], np.float64)
     if predicted.shape[1:] != truth.shape:
@@ -152,64 +146,53 @@ def quantities(
             f"predict(params, x) must give [n] means for {len(truth)} rows, got {predicted.shape[1:]}."
         )
     draws = center + scale * predicted
-    mean, given = draws.mean(0), None
+    mean, predictive = draws.mean(0), None
     scores = {"rmse": float(np.sqrt(np.mean((mean - truth) ** 2)))}
     if problem.noise is not None:
         noise = np.random.default_rng(job.config.seed).normal(size=draws.shape)
         draws = draws + scale * np.sqrt(problem.noise) * noise
-        given = Predictions(draws, truth)
-        scores["coverage_90"] = float(coverage(given).at(0.9))
+        predictive = Predictions(draws, truth)
+        scores["coverage_90"] = float(coverage(predictive).at(0.9))
     low, high = np.quantile(draws, QUANTILES, axis=0)
-    columns = (job.ready.test_rows, truth, mean, draws.std(0), low, high)
+    columns = {"actual": truth, "mean": mean, "sd": draws.std(0), "low_90": low, "high_90": high}
     table = [
-        {
-            "row": int(row),
-            "actual": f"{true:.6g}",
-            "mean": f"{middle:.6g}",
-            "sd": f"{sd:.6g}",
-            "low_90": f"{a:.6g}",
-            "high_90": f"{b:.6g}",
-        }
-        for row, true, middle, sd, a, b in zip(*columns, strict=True)
+        {"row": int(row), **{name: f"{column[i]:.6g}" for name, column in columns.items()}}
+        for i, row in enumerate(job.ready.test_rows)
     ]
-    return given, scores, table
+    return predictive, scores, table
 
 
-def write(job: Job, problem: Problem, result: Result, found: Findings) -> list[str]:
-    """predictions.csv, findings.json and the report; returns the names of the files."""
+def write(job: Job, problem: Problem, result: Result, findings: Findings) -> list[str]:
+    """Write predictions.csv, findings.json and the report; returns the names of the files."""
     files = []
-    if found.table:
+    if findings.table:
         with (job.path / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(found.table[0])
-            writer.writerows(row.values() for row in found.table)
+            writer.writerow(findings.table[0])
+            writer.writerows(row.values() for row in findings.table)
         files.append("predictions.csv")
     (job.path / "findings.json").write_text(
-        json.dumps(found.scores, indent=1) + "\n", encoding="utf-8"
+        json.dumps(findings.scores, indent=1) + "\n", encoding="utf-8"
     )
-    page = reports.of_result(
-        result,
-        title=f"{job.config.model} on {job.config.data.name}",
-        names=problem.names,
-        audit=found.audit,
-        predictive=found.predictive,
-        command=job.command,
-        facts=facts(job, problem, found),
-    )
-    return [*files, "findings.json", *reports.write(page, job.path)[:1]]
-
-
-def facts(job: Job, problem: Problem, found: Findings) -> dict[str, Any]:
-    """What a reader of the report should know besides the result."""
     ready = job.ready
-    notes = [*ready.notes, *problem.notes, *job.choice.notes, *found.notes]
     rows = f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test"
-    return {
+    notes = [*ready.notes, *problem.notes, *job.choice.notes, *findings.notes]
+    facts = {
         "data": f"{job.config.data.name}: {rows}",
         "target": ready.target,
         **({"classes": ", ".join(ready.labels)} if ready.labels else {}),
         "prior": f"N(0, {job.config.prior_variance:g}) on every parameter",
-        **found.scores,
+        **findings.scores,
         "seed": job.config.seed,
         "notes": " ".join(notes),
     }
+    page = reports.of_result(
+        result,
+        title=f"{job.config.model} on {job.config.data.name}",
+        names=problem.names,
+        audit=findings.audit,
+        predictive=findings.predictive,
+        command=job.command,
+        facts=facts,
+    )
+    return [*files, "findings.json", *reports.write(page, job.path)[:1]]

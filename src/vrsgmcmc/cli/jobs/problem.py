@@ -1,4 +1,4 @@
-"""From a configuration and prepared rows to a posterior."""
+"""From a configuration to its rows, and from these to a posterior."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import datasets, models
-from vrsgmcmc.cli.configuration import MODELS, Config
+from vrsgmcmc.cli.configuration import MODELS, Config, names_code
 from vrsgmcmc.cli.jobs import user_model
-from vrsgmcmc.core import Posterior, tree
+from vrsgmcmc.core import Batch, Params, Posterior, row_likelihoods, tree
 from vrsgmcmc.datasets import Prepared, Table, tables
 from vrsgmcmc.run import is_function
 
 LEAST_NOISE = 1e-4  # of the target's variance: least squares can fit a few rows exactly
+TASKS = {"logistic": "classification", "softmax": "classification", "linear": "regression"}
 
 
 class Problem(NamedTuple):
-    """What is sampled, and how to predict with it."""
+    """A posterior with its data, and how to predict with it."""
 
     posterior: Posterior
     data: tuple[np.ndarray, np.ndarray]
@@ -28,7 +30,7 @@ class Problem(NamedTuple):
     predict: Callable | None  # (params, x [n, d]) -> [n], or [n, K]
     classify: bool
     names: Any  # of the parameters, for the report
-    noise: float | None  # variance of the target around the prediction; None: not known
+    noise: float | None  # variance of the target around the prediction; None: unknown
     notes: tuple[str, ...] = ()
 
     @property
@@ -37,27 +39,13 @@ class Problem(NamedTuple):
         return tree.size(jax.eval_shape(init, jax.random.key(0)) if is_function(init) else init)
 
 
-def wants_labels(config: Config, table: Table) -> bool:
-    """Whether the target is a class."""
-    if config.model in ("logistic", "softmax", "linear"):
-        fixed = "regression" if config.model == "linear" else "classification"
-        if config.task not in (None, fixed):
-            raise ValueError(
-                f"task: model {config.model} is for {fixed}, got {config.task!r}. Leave task out, or "
-                "use --model mlp."
-            )
-        return fixed == "classification"
-    if config.task is None:
-        return tables.holds_labels(table.y)
-    return config.task == "classification"
-
-
-def prepare(config: Config) -> Prepared:
-    """The rows that a configuration asks for."""
+def read(config: Config) -> tuple[Prepared, Callable | None]:
+    """The rows of a configuration, and the function of the user's own model if it names one."""
+    function = user_model.load_function(config.model) if names_code(config.model) else None
     table = tables.read(config.data, config.target, config.features, config.missing)
     ready = tables.prepare(
         table,
-        classify=wants_labels(config, table),
+        classify=has_classes(config, table),
         test_fraction=config.test_fraction,
         seed=config.seed,
         standardise=config.standardise,
@@ -68,18 +56,30 @@ def prepare(config: Config) -> Prepared:
             f"({', '.join(ready.labels[:6])}{', ...' if len(ready.labels) > 6 else ''}), and logistic "
             "tells two apart. Use --model softmax."
         )
-    return ready
+    return ready, function
 
 
-def make(config: Config, ready: Prepared, function: Callable | None = None) -> Problem:
-    """The posterior of a configuration's model, or of the user's own."""
+def has_classes(config: Config, table: Table) -> bool:
+    """Whether the target is a class, by the model, by `task`, or by the column itself."""
+    task = TASKS.get(config.model, config.task)
+    if config.task not in (None, task):
+        raise ValueError(
+            f"task: model {config.model} is for {task}, got {config.task!r}. Leave task out, or "
+            "use --model mlp."
+        )
+    return tables.holds_labels(table.y) if task is None else task == "classification"
+
+
+def build_problem(config: Config, ready: Prepared, function: Callable | None = None) -> Problem:
+    """The problem of a configuration's model, or of the user's own."""
     (x, y), (x_test, y_test) = ready.train, ready.test
     columns: tuple[str, ...] = ready.columns
     if config.intercept and config.model in ("logistic", "linear"):
         x, x_test = datasets.with_intercept(x), datasets.with_intercept(x_test)
         columns = ("intercept", *columns)
     d, classes, prior = x.shape[1], len(ready.labels), config.prior_variance
-    noise, notes, predict, names, init = None, [], None, None, None
+    noise: Any = None
+    notes, names = [], None
     if not classes and config.model in MODELS:
         noise = config.noise_variance or residual_variance(x, y)
         if config.noise_variance is None:
@@ -88,15 +88,11 @@ def make(config: Config, ready: Prepared, function: Callable | None = None) -> P
                 f"{'standardised ' * config.standardise}target, as least squares finds it."
             )
     if config.model == "logistic":
-        posterior, init = (
-            models.logistic.posterior(prior_variance=prior),
-            models.logistic.initial(d),
-        )
-        predict, names = models.logistic.predict, list(columns)
+        posterior = models.logistic.posterior(prior_variance=prior)
+        init, predict, names = models.logistic.initial(d), models.logistic.predict, [*columns]
     elif config.model == "linear":
-        assert noise is not None
         posterior = models.linear.posterior(variance=noise, prior_variance=prior)
-        init, predict, names = models.linear.initial(d), line, list(columns)
+        init, predict, names = models.linear.initial(d), line, [*columns]
     elif config.model == "softmax":
         posterior = models.softmax.posterior(classes, prior_variance=prior)
         init, predict = models.softmax.initial(d, classes), models.softmax.predict
@@ -108,22 +104,13 @@ def make(config: Config, ready: Prepared, function: Callable | None = None) -> P
             posterior = models.mlp.classifier(classes, prior_variance=prior)
             predict = models.mlp.predict
         else:
-            assert noise is not None
             posterior = models.mlp.regressor(variance=noise, prior_variance=prior)
             predict = first_output
     else:
         assert function is not None
         posterior, init, predict = user_model.build(function, x, y)
     return Problem(
-        posterior,
-        (x, y),
-        (x_test, y_test),
-        init,
-        predict,
-        bool(classes),
-        names,
-        noise,
-        tuple(notes),
+        posterior, (x, y), (x_test, y_test), init, predict, bool(classes), names, noise, (*notes,)
     )
 
 
@@ -136,8 +123,14 @@ def first_output(params: Any, x: Any) -> Any:
 
 
 def residual_variance(x: np.ndarray, y: np.ndarray) -> float:
-    """Of the best linear fit, with an intercept."""
+    """The variance of the residuals of the best linear fit with an intercept."""
     x = datasets.with_intercept(x)
     weights, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
-    left = np.sum((y - x @ weights) ** 2) / max(len(y) - int(rank), 1)
-    return float(max(left, LEAST_NOISE * np.var(y), np.finfo(np.float32).tiny))
+    variance = np.sum((y - x @ weights) ** 2) / max(len(y) - int(rank), 1)
+    return float(max(variance, LEAST_NOISE * np.var(y), np.finfo(np.float32).tiny))
+
+
+def log_likelihoods(posterior: Posterior, params: Params, data: Any) -> Any:
+    """The log-likelihood of every row; an augmentation uses one fixed key."""
+    batch = Batch(jnp.arange(len(data[1])), data)
+    return row_likelihoods(posterior, params, batch, jax.random.key(0))

@@ -1,94 +1,88 @@
-"""Runs as they are on disk, of a job or of the library, without their models."""
+"""Runs on disk, of a job or of the library, read without their models: summaries and comparisons."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from vrsgmcmc import reports
 from vrsgmcmc.cli.jobs.directory import CHAINS, Job, is_job, load
-from vrsgmcmc.reports import (
-    COLOURS,
-    Report,
-    Section,
-    Summary,
-    Table,
-    cell,
-    convergence,
-    divergence_sections,
-    intervals,
-    posterior_sections,
-    summarise,
-)
+from vrsgmcmc.reports import Report, Section, Summary, Table
 from vrsgmcmc.run import Divergence, Result, check_memory, store
 
 FINDINGS = "findings.json"
 LARGEST_FINDINGS = 2**20
-MOST_PARAMETERS = 50  # that a comparison shows,
-MOST_DRAWN = 20  # and those in its picture
+MOST_PARAMETERS = 50  # in the table of a comparison
+MOST_DRAWN = 20  # in its figure
 
 
-class Seen(NamedTuple):
-    """A run directory, looked at."""
+class StoredRun(NamedTuple):
+    """A run directory and what can be read from it."""
 
     path: Path
     run: store.Run
     job: Job | None  # None: a run of the library
     result: Result  # without its model: no context, no state
-    names: Any
 
     @property
     def summary(self) -> Summary | None:
-        return summarise(self.result, self.names)
+        job = self.job
+        names = None if job is None or job.needs_code else job.problem().names
+        return reports.summarise(self.result, names)
 
     @property
     def scores(self) -> dict[str, float]:
-        """What the job found on its test rows, if it has come that far."""
+        """The scores of the job on its test rows; empty before there are any."""
         try:
             with (self.path / FINDINGS).open("rb") as file:
-                found = json.loads(file.read(LARGEST_FINDINGS))
+                scores = json.loads(file.read(LARGEST_FINDINGS))
         except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(found, dict):
+        if not isinstance(scores, dict):
             return {}
-        return {k: v for k, v in found.items() if isinstance(v, float) and math.isfinite(v)}
+        return {k: v for k, v in scores.items() if isinstance(v, float) and math.isfinite(v)}
+
+    @property
+    def sampler(self) -> str:
+        """The names of estimator and integrator."""
+        config = self.run.config
+        return f"{config['estimator']['name']} + {config['integrator']['name']}"
 
 
-def look(path: Path) -> Seen:
+def open_run(path: Path) -> StoredRun:
     """Open a run; `RunError` when there is none."""
     job = load(path) if is_job(path) else None
     chains = path / CHAINS if job is not None else path
     if job is not None and not chains.exists():
         raise store.RunError(f"{path}: nothing is sampled yet. Start it: vrsgmcmc resume {path}")
     run = store.open(chains)
-    names = None if job is None or job.needs_code else job.problem().names
-    return Seen(path, run, job, result_of(run), names)
+    return StoredRun(path, run, job, read_result(run))
 
 
-def result_of(run: store.Run) -> Result:
-    """What is committed, by the names of the parameters."""
-    told, config = run.progress, run.config
+def read_result(run: store.Run) -> Result:
+    """The committed part of a run; the draws are a dict by the names of the parameters."""
+    progress, config = run.progress, run.config
     needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in run.leaves.values())
     check_memory(needed, f"{run.path}: the draws", "Read them in parts with vrsgmcmc.store.open.")
     divergences = tuple(
-        Divergence(chain, step, *map(float, rest)) for chain, step, *rest in told["divergences"]
+        Divergence(chain, step, *map(float, rest)) for chain, step, *rest in progress["divergences"]
     )
-    diverged = np.zeros(config["num_chains"], bool)
-    diverged[[one.chain for one in divergences]] = True
     first = config["first_step"] + config["burn_in"]
     return Result(
         draws={name: np.asarray(leaf) for name, leaf in run.leaves.items()} or None,
         averages=run.averages,
-        evaluations=told["evaluations"],
-        data_passes=told["data_passes"],
-        seconds=told["seconds"],
+        evaluations=progress["evaluations"],
+        data_passes=progress["data_passes"],
+        seconds=progress["seconds"],
         state=None,  # type: ignore[arg-type]
-        diverged=diverged,
+        diverged=np.isin(np.arange(config["num_chains"]), [each.chain for each in divergences]),
         divergences=divergences,
-        num_steps=told["steps"],
+        num_steps=progress["steps"],
         interrupted=run.status != "finished",
         settings=config,
         draw_steps=first + config["thin"] * np.arange(1, 1 + run.commit["draws"]),
@@ -97,95 +91,79 @@ def result_of(run: store.Run) -> Result:
     )
 
 
-def plain_report(seen: Seen, command: str) -> Report:
-    """The report of a run whose model is not at hand."""
-    summary = seen.summary
-    told = convergence(summary) if summary else "There is no summary of draws."
+def report(stored: StoredRun, command: str) -> Report:
+    """The report of a run without its model."""
+    summary = stored.summary
+    verdict = reports.convergence(summary) if summary else "There is no summary of draws."
     environment = {
-        k: v for k, v in seen.run.environment.items() if k in ("versions", "cpu", "system")
+        k: v for k, v in stored.run.environment.items() if k in ("versions", "cpu", "system")
     }
     return Report(
-        title=f"Run {seen.path.resolve().name}",
-        lead=f"{describe(seen)}: {seen.run.status}. {told}",
-        sections=[*divergence_sections(seen.result), *posterior_sections(seen.result, summary)],
-        facts={"command": command, **environment, "notes": " ".join(seen.run.notes) or "none"},
+        title=f"Run {stored.path.resolve().name}",
+        lead=f"{stored.sampler}: {stored.run.status}. {verdict}",
+        sections=[*reports.divergence_sections(stored.result), *reports.posterior_sections(stored.result, summary)],
+        facts={"command": command, **environment, "notes": " ".join(stored.run.notes) or "none"},
     )
 
 
-def describe(seen: Seen) -> str:
-    """How a run was sampled, in a few words."""
-    config = seen.run.config
-    return f"{config['estimator']['name']} + {config['integrator']['name']}"
-
-
-def compare(runs: list[Seen], command: str) -> Report:
+def compare(runs: list[StoredRun], command: str) -> Report:
     """Several runs side by side."""
-    names = labels([seen.path for seen in runs])
-    scores = list(dict.fromkeys(name for seen in runs for name in seen.scores))
-    rows, summaries = [], [seen.summary for seen in runs]
-    for name, seen, summary in zip(names, runs, summaries, strict=True):
-        worst = (None, None, None)
-        if summary is not None:
-            ess = float(np.min(summary.numbers["ess_bulk"]))
-            worst = (
-                ess,
-                ess / max(seen.result.seconds, 1e-9),
-                float(np.max(summary.numbers["r_hat"])),
-            )
-        steps = np.ravel(seen.run.config["step_size"])
-        rows.append(
-            (
-                name,
-                describe(seen),
-                float(steps.max()),
-                seen.result.num_steps,
-                seen.result.data_passes,
-                seen.result.seconds,
-                *worst,
-                int(seen.result.diverged.sum()),
-                *(seen.scores.get(score) for score in scores),
-            )
-        )
-    header = ("run", "sampler", "step size", "steps", "passes", "seconds", "least ESS", "ESS per s")
-    header = (*header, "R-hat", "diverged", *(score.replace("_", " ") for score in scores))
-    formats = ("", "", ".3g", ",", ".1f", ".1f", ",.0f", ".3g", ".3f", "", *[".4f"] * len(scores))
-    sections = [Section("Side by side", table=Table(header, rows, formats))]
-    sections += list(parameters(names, summaries))
+    names = [stored.path.resolve().name for stored in runs]
+    if len(set(names)) < len(names):
+        names = [str(stored.path) for stored in runs]
+    results, summaries = [stored.result for stored in runs], [stored.summary for stored in runs]
+    scores = [stored.scores for stored in runs]
+    ess = [s and float(np.min(s.numbers["ess_bulk"])) for s in summaries]
+    rate = [e and e / max(r.seconds, 1e-9) for e, r in zip(ess, results, strict=True)]
+    columns = [  # title, format, a value for each run
+        ("run", "", names),
+        ("sampler", "", [stored.sampler for stored in runs]),
+        ("step size", ".3g", [float(np.max(stored.run.config["step_size"])) for stored in runs]),
+        ("steps", ",", [result.num_steps for result in results]),
+        ("passes", ".1f", [result.data_passes for result in results]),
+        ("seconds", ".1f", [result.seconds for result in results]),
+        ("least ESS", ",.0f", ess),
+        ("ESS per s", ".3g", rate),
+        ("R-hat", ".3f", [s and float(np.max(s.numbers["r_hat"])) for s in summaries]),
+        ("diverged", "", [int(result.diverged.sum()) for result in results]),
+    ]
+    for score in dict.fromkeys(name for each in scores for name in each):
+        columns.append((score.replace("_", " "), ".4f", [each.get(score) for each in scores]))
+    header, formats, values = zip(*columns, strict=True)
+    table = Table(header, list(zip(*values, strict=True)), formats)
     unfinished = [
-        f"{n}: {s.run.status}" for n, s in zip(names, runs, strict=True) if s.result.interrupted
+        f"{name}: {stored.run.status}"
+        for name, stored in zip(names, runs, strict=True)
+        if stored.result.interrupted
     ]
     lead = f"{len(runs)} runs. ESS and R-hat are those of the worst parameter; passes are of one chain."
     return Report(
-        "Comparison of runs", " ".join([lead, *unfinished]), sections, facts={"command": command}
+        "Comparison of runs",
+        " ".join([lead, *unfinished]),
+        [Section("Side by side", table=table), *compare_parameters(names, summaries)],
+        facts={"command": command},
     )
 
 
-def parameters(names: list[str], summaries: list[Summary | None]) -> Any:
-    """Means and standard deviations, where the runs have the same parameters."""
-    known = [summary for summary in summaries if summary is not None]
-    if len(known) != len(names) or any(summary.names != known[0].names for summary in known):
+def compare_parameters(names: list[str], summaries: list[Summary | None]) -> Iterator[Section]:
+    """Means and standard deviations, if all runs have the same parameters."""
+    present = [summary for summary in summaries if summary is not None]
+    if len(present) < len(names) or any(each.names != present[0].names for each in present):
         return
-    rows = [
-        (
-            parameter,
-            *(
-                f"{cell(s.numbers['mean'][j], '.4g')} ± {cell(s.numbers['sd'][j], '.2g')}"
-                for s in known
-            ),
+    parameters = present[0].names[:MOST_PARAMETERS]
+    rows = []
+    for j, parameter in enumerate(parameters):
+        pairs = [(each.numbers["mean"][j], each.numbers["sd"][j]) for each in present]
+        rows.append(
+            (
+                parameter,
+                *(f"{reports.cell(m, '.4g')} ± {reports.cell(sd, '.2g')}" for m, sd in pairs),
+            )
         )
-        for j, parameter in enumerate(known[0].names[:MOST_PARAMETERS])
-    ]
-    shown = known[0].names[:MOST_DRAWN]
-    mean, sd = (np.stack([s.numbers[n][: len(shown)] for s in known]) for n in ("mean", "sd"))
-    picture = intervals(shown, names, mean, sd) if len(names) <= len(COLOURS) else None
-    yield Section(
-        "Posterior means ± standard deviations",
-        figure=picture,
-        table=Table(("parameter", *names), rows),
+    drawn = parameters[:MOST_DRAWN]
+    mean, sd = (np.stack([s.numbers[n][: len(drawn)] for s in present]) for n in ("mean", "sd"))
+    figure = (
+        reports.intervals(drawn, names, mean, sd) if len(names) <= len(reports.COLOURS) else None
     )
-
-
-def labels(paths: list[Path]) -> list[str]:
-    """Short names of directories, all different."""
-    short = [path.resolve().name for path in paths]
-    return short if len(set(short)) == len(short) else [str(path) for path in paths]
+    table = Table(("parameter", *names), rows)
+    yield Section("Posterior means ± standard deviations", figure=figure, table=table)

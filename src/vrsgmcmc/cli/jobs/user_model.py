@@ -1,4 +1,4 @@
-"""A model of the user's own, from a file that the command line names.
+"""A model of the user's own, in a file that the command line names.
 
     # my_model.py
     def build(x, y):                      # the training data, x [N, d] and y [N]
@@ -35,7 +35,7 @@ def load_function(place: str) -> Callable:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(told(path, "could not be loaded", error)) from error
+        raise ValueError(describe(path, "could not be loaded", error)) from error
     function = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"--model {place}: {path} has no function {name}.")
@@ -43,31 +43,31 @@ def load_function(place: str) -> Callable:
 
 
 def build(function: Callable, x: Any, y: Any) -> tuple[Posterior, Any, Callable | None]:
-    """What a user's function makes of the training data."""
+    """Call the user's function with the training data: posterior, init, and predict or None."""
     path = Path(function.__code__.co_filename) if hasattr(function, "__code__") else Path("model")
     try:
-        made = function(x, y)
+        parts = function(x, y)
     except Exception as error:
-        raise ValueError(told(path, f"{function.__name__}(x, y) failed", error)) from error
-    if not (isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[0], Posterior)):
+        raise ValueError(describe(path, f"{function.__name__}(x, y) failed", error)) from error
+    if not (isinstance(parts, tuple) and len(parts) in (2, 3) and isinstance(parts[0], Posterior)):
         raise ValueError(
             f"{path.name}: {function.__name__}(x, y) must return (posterior, init) or (posterior, "
-            f"init, predict) with a vr.Posterior, got {type(made).__name__}."
+            f"init, predict) with a vr.Posterior, got {type(parts).__name__}."
         )
-    posterior, init, *more = made
+    posterior, init, *rest = parts
     if is_function(init):
         try:
             jax.eval_shape(init, jax.random.key(0))
         except Exception as error:
-            raise ValueError(told(path, "init(key) failed", error)) from error
-    predict = more[0] if more else None
+            raise ValueError(describe(path, "init(key) failed", error)) from error
+    predict = rest[0] if rest else None
     if predict is not None and not callable(predict):
         raise ValueError(f"{path.name}: predict must be a function of (params, x).")
     return posterior, init, predict
 
 
-def told(path: Path, what: str, error: Exception) -> str:
-    """An error of the user's code, with the line in the user's file."""
+def describe(path: Path, what: str, error: Exception) -> str:
+    """An error of the user's code in one sentence, with the line in the user's file."""
     if isinstance(error, SyntaxError):
         return f"{path.name} {what}: line {error.lineno}: {error.msg}."
     frames = traceback.extract_tb(error.__traceback__)
