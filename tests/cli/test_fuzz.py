@@ -26,35 +26,35 @@ FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scop
 
 
 @pytest.fixture
-def fed(tmp_path, monkeypatch):
-    """Feed a file to `sample`; the arrays that reach the model are looked at."""
+def feed(tmp_path, monkeypatch):
+    """A function that feeds a file to `sample` and checks the arrays that reach the model."""
     monkeypatch.chdir(tmp_path)
 
-    def reached(config, problem, say):
+    def check_arrays(config, problem, say):
         for x, y in (problem.data, problem.test):
             assert np.isfinite(x).all()
             assert np.isfinite(y).all()
             assert np.abs(x).max() < 1e20
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(jobs, "choose", reached)
+    monkeypatch.setattr(jobs, "choose", check_arrays)
 
-    def feed(name, content, *flags):
+    def feed_file(name, content, *flags):
         for file in Path().iterdir():
             file.unlink()
         Path(name).write_bytes(content)
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             code = cli.main(["sample", name, *flags])
-        told = err.getvalue()
-        assert code in (2, 130), told  # refused, or the sampler is reached
+        message = err.getvalue()
+        assert code in (2, 130), message  # refused, or the sampler is reached
         assert out.getvalue() == ""
-        assert "vrsgmcmc: " in told
-        assert "Traceback" not in told
+        assert "vrsgmcmc: " in message
+        assert "Traceback" not in message
         assert {file.name for file in Path().iterdir()} == {name}
-        return told
+        return message
 
-    return feed
+    return feed_file
 
 
 CELL = st.one_of(
@@ -75,16 +75,16 @@ MODEL = st.sampled_from(["logistic", "softmax", "linear", "mlp"])
     MODEL,
     st.sampled_from(["refuse", "drop"]),
 )
-def test_any_lines_of_cells(fed, lines, comma, model, missing):
+def test_any_lines_of_cells(feed, lines, comma, model, missing):
     text = "\n".join([comma.join(["a", "b", "y"]), *(comma.join(cells) for cells in lines)])
     content = text.encode("utf-8", "surrogatepass")
-    fed("table.csv", content, "--target", "y", "--model", model, "--missing", missing)
+    feed("table.csv", content, "--target", "y", "--model", model, "--missing", missing)
 
 
 @FEW
 @given(st.binary(max_size=200), st.sampled_from(["t.csv", "t.npy", "t.npz", "t.toml", "t.parquet"]))
-def test_any_bytes(fed, content, name):
-    fed(name, content, "--target", "y", "--model", "mlp")
+def test_any_bytes(feed, content, name):
+    feed(name, content, "--target", "y", "--model", "mlp")
 
 
 NUMBERS = st.one_of(
@@ -100,22 +100,22 @@ NUMBERS = st.one_of(
 @given(
     st.dictionaries(st.sampled_from(["x", "y", "z", "../x", "y.npy"]), NUMBERS, max_size=3), MODEL
 )
-def test_any_arrays(fed, arrays, model):
+def test_any_arrays(feed, arrays, model):
     file = io.BytesIO()
     np.savez(file, **arrays)
-    fed("table.npz", file.getvalue(), "--target", "y", "--model", model)
+    feed("table.npz", file.getvalue(), "--target", "y", "--model", model)
 
 
 @FEW
 @given(hnp.arrays(np.float64, (12, 3), elements=st.floats(-1e6, 1e6)), st.data())
-def test_a_damaged_archive(fed, array, data):
+def test_a_damaged_archive(feed, array, data):
     file = io.BytesIO()
     np.savez_compressed(file, x=array, y=np.arange(12))
     content = bytearray(file.getvalue())
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     end = data.draw(st.integers(1, len(content)))
-    fed("table.npz", bytes(content[:end]), "--target", "y", "--model", "linear")
+    feed("table.npz", bytes(content[:end]), "--target", "y", "--model", "linear")
 
 
 VALUE = st.one_of(
@@ -152,10 +152,10 @@ def test_any_configuration(values, whole):
 
 @FEW
 @given(st.lists(st.tuples(KEY, st.text(max_size=12)), max_size=4))
-def test_any_settings_on_the_command_line(fed, pairs):
+def test_any_settings_on_the_command_line(feed, pairs):
     content = b"a,y\n" + b"".join(b"%d,%d\n" % (i, i % 2) for i in range(20))
     words = [word for name, value in pairs for word in ("--set", f"{name}={value}")]
-    fed("table.csv", content, "--target", "y", "--model", "logistic", *words)
+    feed("table.csv", content, "--target", "y", "--model", "logistic", *words)
 
 
 @FEW
@@ -230,11 +230,11 @@ class Bomb:
 
 
 @pytest.mark.parametrize("name", ["t.npy", "t.npz"])
-def test_a_pickle_in_an_array_does_not_go_off(name, fed):
+def test_a_pickle_in_an_array_does_not_go_off(name, feed):
     file, array = io.BytesIO(), np.array([Bomb(), 1], object)
     np.save(file, array) if name == "t.npy" else np.savez(file, x=array, y=np.zeros(2))
-    told = fed(name, file.getvalue(), "--target", "y", "--model", "linear")
-    assert "Python objects, which could run code" in told
+    message = feed(name, file.getvalue(), "--target", "y", "--model", "linear")
+    assert "Python objects, which could run code" in message
     assert not Path("exploded").exists()
 
 
