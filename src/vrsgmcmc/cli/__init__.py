@@ -66,11 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = run_command(words)
             sys.stdout.flush()
             return code
-    except KeyboardInterrupt as error:
-        return fail_interrupted(error, INTERRUPTED)
-    except SystemExit as exit:  # after --help, or by SIGTERM
-        code = exit.code if isinstance(exit.code, int) else 0
-        return fail_interrupted(exit, code) if code == TERMINATED else code
+    except (KeyboardInterrupt, SystemExit) as error:
+        code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else error.code
+        if code not in (INTERRUPTED, TERMINATED):  # --help ends so
+            return code if isinstance(code, int) else 0
+        notes = getattr(error, "__notes__", [])  # from the command: what is on disk, how to go on
+        return fail("\n".join(["interrupted.", *notes]), code)
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -81,25 +82,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(words: list[str]) -> int:
-    match words:
-        case [] | ["-h" | "--help", *_]:
-            width = max(map(len, COMMANDS))
-            lines = (f"  {name:{width}}  {help}" for name, (_, help) in COMMANDS.items())
-            print(HELP.format(commands="\n".join(lines)), end="")
-            return 0
-        case ["--version", *_]:
-            from importlib.metadata import version
+    name, *rest = words or ["--help"]
+    if name in ("-h", "--help"):
+        width = max(map(len, COMMANDS))
+        lines = (f"  {each:{width}}  {help}" for each, (_, help) in COMMANDS.items())
+        print(HELP.format(commands="\n".join(lines)), end="")
+        return 0
+    if name == "--version":
+        from importlib.metadata import version
 
-            print(f"vrsgmcmc {version('vrsgmcmc')}")
-            return 0
-        case [name, *rest] if name in COMMANDS:
-            module: Any = import_module(f"vrsgmcmc.cli.{COMMANDS[name][0]}")
-            return getattr(module, name)(rest)
-        case [word, *_]:
-            kind = "option" if word.startswith("-") else "command"
-            hint = did_you_mean(word, COMMANDS)
-            raise ValueError(f"unknown {kind} {word!r}.{hint} See vrsgmcmc --help.")
-    return 0
+        print(f"vrsgmcmc {version('vrsgmcmc')}")
+        return 0
+    if name not in COMMANDS:
+        kind = "option" if name.startswith("-") else "command"
+        hint = did_you_mean(name, COMMANDS)
+        raise ValueError(f"unknown {kind} {name!r}.{hint} See vrsgmcmc --help.")
+    module = import_module(f"vrsgmcmc.cli.{COMMANDS[name][0]}")
+    return getattr(module, name)(rest)
 
 
 def fail_with(error: Exception) -> int:
@@ -123,11 +122,6 @@ def fail_with(error: Exception) -> int:
         "please report it.",
         FAILED,
     )
-
-
-def fail_interrupted(error: BaseException, code: int) -> int:
-    notes = getattr(error, "__notes__", [])  # from the command: what is on disk, how to go on
-    return fail("\n".join(["interrupted.", *notes]), code)
 
 
 def fail(message: str, code: int) -> int:

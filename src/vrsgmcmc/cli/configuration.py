@@ -113,9 +113,8 @@ def choices(name: str) -> tuple[str, ...]:
     if name in METHODS:
         names = set(METHODS[name]) - {"ito"}  # which takes functions
         return (*(each for each in FIRST if each in names), *sorted(names - {*FIRST}))
-    kinds = get_type_hints(Config)[name]
-    kinds = get_args(kinds) if get_origin(kinds) is not Literal else (kinds,)
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+    hint = get_type_hints(Config)[name]  # Literal[...], or Literal[...] | None
+    return next((get_args(t) for t in (hint, *get_args(hint)) if get_origin(t) is Literal), ())
 
 
 def method(config: Config, kind: str) -> dict[str, Any]:
@@ -246,9 +245,8 @@ def requirement(name: str, error: Any) -> str:
     for prefix, text in kinds.items():
         if problem["type"].startswith(prefix):
             return text
-    return (
-        problem["msg"].replace("Input should be", "must be").replace("String should have", "needs")
-    )
+    text = problem["msg"].replace("Input should be", "must be")
+    return text.replace("String should have", "needs")
 
 
 def check_combinations(config: Config) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vrsgmcmc.cli.options import say
 from vrsgmcmc.cli.parser import Parser
 from vrsgmcmc.core import did_you_mean
-from vrsgmcmc.datasets import CATALOGUE
+from vrsgmcmc.datasets import CATALOGUE, find, places
 
 if TYPE_CHECKING:
     from vrsgmcmc.datasets import Dataset, File
@@ -38,7 +38,8 @@ def data(words: list[str]) -> int:
     options = parser.read(words)
     names = dict.fromkeys(options.get("names", []))
     selection = [*CATALOGUE.values()] if "all" in names else [look_up(name) for name in names]
-    return actions[options["action"]](selection, options.get("data_dir"))
+    problems = actions[options["action"]](selection, options.get("data_dir"))
+    return WRONG if problems else 0
 
 
 def look_up(name: str) -> Dataset:
@@ -51,8 +52,6 @@ def look_up(name: str) -> Dataset:
 
 
 def show(selection: list[Dataset], data_dir: Path | None) -> int:
-    from vrsgmcmc.datasets import find, places
-
     rows = [("data set", "size", "licence", "where")]
     for dataset in selection or CATALOGUE.values():
         paths, count = find(dataset, places(data_dir)), len(dataset.files)
@@ -82,12 +81,10 @@ def get(selection: list[Dataset], data_dir: Path | None) -> int:
             error.add_note("The same command goes on behind what has been kept.")
             raise
         problems += sum(report(file, paths[file.name]) for file in dataset.files)
-    return WRONG if problems else 0
+    return problems
 
 
 def verify(selection: list[Dataset], data_dir: Path | None) -> int:
-    from vrsgmcmc.datasets import find, places
-
     problems = count = 0
     for dataset in selection or CATALOGUE.values():
         paths = find(dataset, places(data_dir))
@@ -96,7 +93,7 @@ def verify(selection: list[Dataset], data_dir: Path | None) -> int:
             problems += report(file, paths.get(file.name), ": as published")
     if not count:
         print("There is no data set on this machine. See vrsgmcmc data get --help.")
-    return WRONG if problems else 0
+    return problems
 
 
 def report(file: File, path: Path | None, praise: str = "") -> bool:

@@ -23,8 +23,8 @@ def verify(words: list[str]) -> int:
     from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
 
-    if not path.is_dir() or not (jobs.is_job(path) or (path / "commit.json").exists()
-                                 or (path / "commit.previous.json").exists()):  # fmt: skip
+    commits = [path / name for name in ("commit.json", "commit.previous.json")]
+    if not jobs.is_job(path) and not any(file.exists() for file in commits):
         raise store.RunError(f"{path} is not a run directory. Name one that `sample` has made.")
     problems = jobs.verify(path)
     for problem in problems:

@@ -79,15 +79,15 @@ def config_parser(command: str, description: str) -> Parser:
             group.add_argument(
                 f"--no-{name}", dest=name, action="store_false", help=f"do not {help}"
             )
-            continue
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            dest=name,
-            metavar="|".join(configuration.choices(name)) or name.split("_")[-1].upper(),
-            nargs="+" if name == "features" else None,
-            action="append" if name != "features" else "store",
-            help=help,
-        )
+        else:
+            group.add_argument(
+                f"--{name.replace('_', '-')}",
+                dest=name,
+                metavar="|".join(configuration.choices(name)) or name.split("_")[-1].upper(),
+                nargs="+" if name == "features" else None,
+                action="append" if name != "features" else "store",
+                help=help,
+            )
     return parser
 
 

@@ -17,7 +17,7 @@ ALL = "all"
 
 
 def reproduce(words: list[str]) -> int:
-    options = parser().read(words)
+    options = build_parser().read(words)
     names = options.pop("names", [])
     if options.pop("list", False):
         width = max(map(len, EXPERIMENTS))
@@ -46,30 +46,33 @@ def reproduce(words: list[str]) -> int:
     if settings.out is None:
         folders = {name: Path(f"{name}-report") for name in names}
     else:
-        several = len(names) > 1
-        folders = {name: settings.out / name if several else settings.out for name in names}
-    from vrsgmcmc.experiments import Checkpoints, claim, facts
+        folders = {n: settings.out / n if len(names) > 1 else settings.out for n in names}
+    from vrsgmcmc import reports
+    from vrsgmcmc.experiments import Checkpoints, claim, facts, page, save_record, wider_gap
 
-    with ExitStack() as claims:
+    with ExitStack() as folder_claims:
         for name, folder in (folders if combined is None else {ALL: combined} | folders).items():
             try:
-                claims.enter_context(claim(folder, name, settings))
+                folder_claims.enter_context(claim(folder, name, settings))
             except OSError as error:
                 raise ValueError(f"--out {folder}: {error.strerror or error}") from error
         # Facts are read once, before the runs: a checkout may change while they last.
         origin = facts(command_line("reproduce", words))
-        outcomes = {
-            name: run_experiment(name, replace(settings, out=folder), folder, origin)
-            for name, folder in folders.items()
-        }
+        outcomes = {n: run_experiment(n, path, settings, origin) for n, path in folders.items()}
         if combined is not None:
-            write_combined_page(outcomes, combined, settings, origin)
+            report = page("The paper's experiments", {n: o.report for n, o in outcomes.items()})
+            gap = wider_gap({name: outcome.tables["curves"] for name, outcome in outcomes.items()})
+            report = report._replace(claims=[*report.claims, *gap], facts=origin)
+            claims = [claim._asdict() for claim in report.claims]
+            save_record(combined, ALL, origin, settings, {"claims": claims})
+            reports.write(report, combined)
+            print(f"\nThe report of everything is {combined / 'report.html'}")
         for folder in folders.values():
             Checkpoints(folder).delete()
     return 0
 
 
-def parser() -> Parser:
+def build_parser() -> Parser:
     parser = Parser(
         "reproduce",
         "Run experiments of the paper. Each writes a folder with report.html, figures, tables (CSV)\n"
@@ -77,38 +80,36 @@ def parser() -> Parser:
         epilog="experiments:\n"
         + "\n".join(f"  {name}: {summary}" for name, summary in EXPERIMENTS.items()),
     )
-    sizes = get_args(get_type_hints(Settings)["size"])
-    parser.add_argument(
-        "names", nargs="*", metavar="ID", help="experiments, or all; --list shows them"
-    )
-    parser.add_argument("--list", action="store_true", help="show the experiments and exit")
-    parser.add_argument(
+    add, sizes = parser.add_argument, get_args(get_type_hints(Settings)["size"])
+    add("names", nargs="*", metavar="ID", help="experiments, or all; --list shows them")
+    add("--list", action="store_true", help="show the experiments and exit")
+    add(
         "--size",
         choices=sizes,
         help=f"smoke: seconds; small: minutes; paper: the full curves (default {Settings.size})",
     )
-    parser.add_argument(
+    add(
         "--seeds",
         type=whole,
         metavar="K",
         help="repetitions of every method (default: the size's own number)",
     )
-    parser.add_argument(
+    add(
         "--passes",
         type=number,
         metavar="P",
         help="passes over the data of every method (default: the size's own number)",
     )
-    parser.add_argument(
+    add(
         "--methods", nargs="+", metavar="WORD", help="only methods with one of these in their names"
     )
-    parser.add_argument(
+    add(
         "--data-dir",
         type=Path,
         metavar="D",
         help="folder of data sets; else VRSGMCMC_DATA, the user's cache, or a download",
     )
-    parser.add_argument(
+    add(
         "--out",
         type=Path,
         metavar="DIR",
@@ -128,21 +129,19 @@ def number(text: str) -> float:
 whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'many'"
 
 
-def run_experiment(name: str, settings: Settings, folder: Path, origin: dict[str, Any]) -> Outcome:
+def run_experiment(name: str, folder: Path, settings: Settings, origin: dict[str, Any]) -> Outcome:
     """Run one experiment and write its tables, record and report."""
+    from vrsgmcmc import reports
     from vrsgmcmc.experiments import Checkpoints, save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
-    checkpoints = Checkpoints(folder)
+    settings, memory = replace(settings, out=folder), Checkpoints(folder)
     try:
         outcome = module.run(settings, checkpoints)
     except (KeyboardInterrupt, SystemExit) as error:
         again = "goes on where this one stopped" if checkpoints.exist else "starts it again"
         error.add_note(f"The same command {again}: {origin['command']}")
         raise
-
-    from vrsgmcmc import reports
-
     for table, rows in outcome.tables.items():
         save_csv(folder / f"{table}.csv", rows)
     claims = [claim._asdict() for claim in outcome.report.claims]
@@ -151,19 +150,3 @@ def run_experiment(name: str, settings: Settings, folder: Path, origin: dict[str
     print(outcome.text)
     print(f"\nThe report is {folder / 'report.html'}")
     return outcome
-
-
-def write_combined_page(
-    outcomes: dict[str, Outcome], folder: Path, settings: Settings, origin: dict[str, Any]
-) -> None:
-    """Write one page about all experiments."""
-    from vrsgmcmc import reports
-    from vrsgmcmc.experiments import page, save_record, wider_gap
-
-    report = page("The paper's experiments", {n: each.report for n, each in outcomes.items()})
-    gap = wider_gap({name: each.tables["curves"] for name, each in outcomes.items()})
-    report = report._replace(claims=[*report.claims, *gap], facts=origin)
-    claims = [claim._asdict() for claim in report.claims]
-    save_record(folder, ALL, origin, settings, {"claims": claims})
-    reports.write(report, folder)
-    print(f"\nThe report of everything is {folder / 'report.html'}")

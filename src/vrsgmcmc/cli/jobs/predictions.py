@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +21,8 @@ from vrsgmcmc.run import Result
 MOST_DRAWS = 400  # that predictions are averaged over
 MOST_NUMBERS = 2 * 10**7  # draws times test rows
 QUANTILES = (0.05, 0.95)
+# predictions, scores by name, and rows of predictions.csv
+Scores = tuple[Probabilities | Predictions | None, dict[str, float], list[dict[str, Any]]]
 
 
 class Findings(NamedTuple):
@@ -81,13 +82,14 @@ def some_draws(result: Result, rows: int) -> Any:
 def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """Log-likelihoods [draw, row] of the test rows, and predictions [draw, row, ...]."""
     x, y = (jnp.asarray(leaf) for leaf in problem.test)
+    forward = None if problem.predict is None else jax.jit(problem.predict)
     likelihoods, predicted = [], []
     for number in range(jax.tree.leaves(draws)[0].shape[0]):
         params = jax.tree.map(lambda leaf, i=number: jnp.asarray(leaf[i]), draws)
         likelihoods.append(np.asarray(_likelihoods(problem.posterior, params, (x, y)), float))
-        if problem.predict is not None:
+        if forward is not None:
             try:
-                predicted.append(np.asarray(_predict(problem.predict, params, x), float))
+                predicted.append(np.asarray(forward(params, x), float))
             except Exception as error:  # it may be the user's
                 raise ValueError(
                     f"predict(params, x) failed: {type(error).__name__}: {error}"
@@ -98,15 +100,8 @@ def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None
 _likelihoods = jax.jit(log_likelihoods, static_argnames="posterior")
 
 
-@partial(jax.jit, static_argnames="function")
-def _predict(function: Any, params: Any, x: Any) -> Any:
-    return function(params, x)
-
-
-def score_classes(
-    job: Job, problem: Problem, predicted: np.ndarray
-) -> tuple[Probabilities, dict[str, float], list[dict[str, Any]]]:
-    """The probabilities of the test rows, their scores, and their table."""
+def score_classes(job: Job, problem: Problem, predicted: np.ndarray) -> Scores:
+    """Score the probabilities of the test rows."""
     labels, truth = job.ready.labels, problem.test[1]
     mean = predicted.mean(0)
     if mean.shape not in ((len(truth),), (len(truth), len(labels))):
@@ -127,18 +122,12 @@ def score_classes(
         }
         for row, true, probabilities in zip(job.ready.test_rows, truth, each, strict=True)
     ]
-    scores = {
-        "accuracy": curve.accuracy,
-        "brier_score": curve.brier,
-        "calibration_error": curve.ece,
-    }
-    return predictive, scores, table
+    scores = {"accuracy": curve.accuracy, "brier_score": curve.brier}
+    return predictive, {**scores, "calibration_error": curve.ece}, table
 
 
-def score_numbers(
-    job: Job, problem: Problem, predicted: np.ndarray
-) -> tuple[Predictions | None, dict[str, float], list[dict[str, Any]]]:
-    """The predictive draws of the test rows in the user's units, their scores, and their table."""
+def score_numbers(job: Job, problem: Problem, predicted: np.ndarray) -> Scores:
+    """Score the predictive draws of the test rows, in the user's units."""
     center, scale = job.ready.center, job.ready.scale
     truth = center + scale * np.asarray(problem.test[1], np.float64)
     if predicted.shape[1:] != truth.shape:

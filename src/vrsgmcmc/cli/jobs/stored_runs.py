@@ -12,7 +12,7 @@ import numpy as np
 
 from vrsgmcmc import reports
 from vrsgmcmc.cli.jobs.directory import CHAINS, Job, is_job, load
-from vrsgmcmc.reports import Report, Section, Summary, Table
+from vrsgmcmc.reports import Report, Section, Summary, Table, cell
 from vrsgmcmc.run import Divergence, Result, check_memory, store
 
 FINDINGS = "findings.json"
@@ -43,9 +43,8 @@ class StoredRun(NamedTuple):
                 scores = json.loads(file.read(LARGEST_FINDINGS))
         except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(scores, dict):
-            return {}
-        return {k: v for k, v in scores.items() if isinstance(v, float) and math.isfinite(v)}
+        items = scores.items() if isinstance(scores, dict) else ()
+        return {k: v for k, v in items if isinstance(v, float) and math.isfinite(v)}
 
     @property
     def sampler(self) -> str:
@@ -132,9 +131,7 @@ def compare(runs: list[StoredRun], command: str) -> Report:
     header, formats, values = zip(*columns, strict=True)
     table = Table(header, list(zip(*values, strict=True)), formats)
     unfinished = [
-        f"{name}: {stored.run.status}"
-        for name, stored in zip(names, runs, strict=True)
-        if stored.result.interrupted
+        f"{n}: {s.run.status}" for n, s in zip(names, runs, strict=True) if s.result.interrupted
     ]
     lead = f"{len(runs)} runs. ESS and R-hat are those of the worst parameter; passes are of one chain."
     return Report(
@@ -154,12 +151,7 @@ def compare_parameters(names: list[str], summaries: list[Summary | None]) -> Ite
     rows = []
     for j, parameter in enumerate(parameters):
         pairs = [(each.numbers["mean"][j], each.numbers["sd"][j]) for each in present]
-        rows.append(
-            (
-                parameter,
-                *(f"{reports.cell(m, '.4g')} ± {reports.cell(sd, '.2g')}" for m, sd in pairs),
-            )
-        )
+        rows.append((parameter, *(f"{cell(m, '.4g')} ± {cell(sd, '.2g')}" for m, sd in pairs)))
     drawn = parameters[:MOST_DRAWN]
     mean, sd = (np.stack([s.numbers[n][: len(drawn)] for s in present]) for n in ("mean", "sd"))
     figure = (
