@@ -146,8 +146,8 @@ def test_any_configuration(values, whole):
     record = json.loads(
         json.dumps(configuration.to_json(config))
     )  # a record can be written and read
-    known = {name: value for name, value in record.items() if value is not None}
-    assert configuration.to_json(configuration.validate(known)) == record
+    present = {name: value for name, value in record.items() if value is not None}
+    assert configuration.to_json(configuration.validate(present)) == record
 
 
 @FEW

@@ -38,8 +38,8 @@ def test_version(capsys):
 def test_list_shows_every_experiment_with_a_line_about_it(capsys):
     code, out, err = run_command(["reproduce", "--list"], capsys)
     assert (code, err) == (0, "")
-    shown = dict(line.split("  ", 1) for line in out.splitlines())
-    assert {name.strip(): text.strip() for name, text in shown.items()} == EXPERIMENTS
+    lines = dict(line.split("  ", 1) for line in out.splitlines())
+    assert {name.strip(): text.strip() for name, text in lines.items()} == EXPERIMENTS
 
 
 def test_every_key_of_a_configuration_is_a_flag(capsys):
@@ -67,11 +67,11 @@ for words in [["--help"], ["--version"], ["reproduce", "--list"], ["reproduce", 
 print(sorted({HEAVY!r} & set(sys.modules)))
 """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert process.stdout.splitlines()[-1] == "[]"
     assert (
         after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6
     )  # for all of them
@@ -81,7 +81,7 @@ def test_python_m_runs_the_same_program_and_returns_its_exit_code(tmp_path):
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     for arguments, code in ((["--version"], 0), (["walk"], 2)):
         command = [sys.executable, "-m", "vrsgmcmc", *arguments]
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, cwd=tmp_path, env=environment, timeout=60
         )
-        assert done.returncode == code
+        assert process.returncode == code

@@ -130,15 +130,15 @@ def test_two_commands_do_not_write_to_one_folder(runs, tmp_path, capsys):
 
 def test_a_word_for_methods_does_not_cut_a_number_short():
     methods = dict.fromkeys(["SGLD, n = 10", "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 1000"])
-    chosen = {
+    selection = {
         word: list(Settings(methods=(word,)).chosen(methods))
         for word in ("N1 = 100", "vrsg", "n =", "n", "100")
     }
-    assert chosen["N1 = 100"] == ["vrSG-MCMC, n1 = 100"]
-    assert chosen["vrsg"] == list(methods)[1:]
-    assert chosen["n ="] == ["SGLD, n = 10"]
-    assert chosen["n"] == list(methods)
-    assert chosen["100"] == ["vrSG-MCMC, n1 = 100"]
+    assert selection["N1 = 100"] == ["vrSG-MCMC, n1 = 100"]
+    assert selection["vrsg"] == list(methods)[1:]
+    assert selection["n ="] == ["SGLD, n = 10"]
+    assert selection["n"] == list(methods)
+    assert selection["100"] == ["vrSG-MCMC, n1 = 100"]
     with pytest.raises(ValueError, match="--methods n1 = 10: no method has this in its name"):
         Settings(methods=("n1 = 10",)).chosen(methods)
 

@@ -95,8 +95,9 @@ def run_command(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         kind = "option" if name.startswith("-") else "command"
-        hint = did_you_mean(name, COMMANDS)
-        raise ValueError(f"unknown {kind} {name!r}.{hint} See vrsgmcmc --help.")
+        raise ValueError(
+            f"unknown {kind} {name!r}.{did_you_mean(name, COMMANDS)} See vrsgmcmc --help."
+        )
     module = import_module(f"vrsgmcmc.cli.{COMMANDS[name][0]}")
     return getattr(module, name)(rest)
 

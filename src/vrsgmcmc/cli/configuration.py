@@ -218,15 +218,15 @@ def convert(values: Mapping[str, Any]) -> Config:
     hints |= {kind: literal[choices(kind)] | None for kind in METHODS}
     strict = ConfigDict(strict=True, allow_inf_nan=False)
     types = {"data": (str, Path), "out": (str, Path), "features": (list, tuple)}
-    converted = {}
+    arguments = {}
     for name, value in values.items():
         plain = types[name][1](value) if isinstance(value, types.get(name, ())) else value
         try:
-            converted[name] = TypeAdapter(hints[name], config=strict).validate_python(plain)
+            arguments[name] = TypeAdapter(hints[name], config=strict).validate_python(plain)
         except ValidationError as error:
             text = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
             raise ValueError(f"{name}: {requirement(name, error)}, got {text}.") from None
-    return Config(**converted)
+    return Config(**arguments)
 
 
 def requirement(name: str, error: Any) -> str:

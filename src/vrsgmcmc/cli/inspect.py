@@ -40,19 +40,19 @@ def summary(words: list[str]) -> int:
 
     from vrsgmcmc.cli.jobs import stored_runs
 
-    stored = stored_runs.open_run(path)
-    for note in stored.run.notes:
+    run = stored_runs.open_run(path)
+    for note in run.directory.notes:
         say(f"vrsgmcmc: {note}")
-    result, table = stored.result, stored.summary
+    result, table = run.result, run.summary
     print(
-        f"{stored.sampler}: {stored.run.status}; {result.num_steps:,} steps, "
+        f"{run.sampler}: {run.directory.status}; {result.num_steps:,} steps, "
         f"{result.data_passes:.1f} data passes, {result.seconds:.1f} s"
     )
     for divergence in result.divergences:
         print(divergence)
     if table is None:
         print("There are too few draws to summarise.")
-    print_summary(table, stored.scores)
+    print_summary(table, run.scores)
     return 0
 
 

@@ -29,8 +29,9 @@ class Parser(argparse.ArgumentParser):
             names = [name for name in self._option_string_actions if name.startswith("--")]
             name = rest[0].split("=")[0]
             what = "unknown option" if name.startswith("-") else "one word too many:"
-            hint = did_you_mean(name, names)
-            raise ValueError(f"{what} {rest[0]!r}.{hint} See {self.prog} --help.")
+            raise ValueError(
+                f"{what} {rest[0]!r}.{did_you_mean(name, names)} See {self.prog} --help."
+            )
         return vars(options)
 
     def error(self, message: str) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Any
 from vrsgmcmc.cli.configuration import KEYS
 from vrsgmcmc.cli.options import read_config, say
 
-STEPS_TIMED = 200
+TEST_STEPS = 200
 
 
 def plan(words: list[str]) -> int:
@@ -33,11 +33,10 @@ def plan(words: list[str]) -> int:
 
 
 def check(words: list[str]) -> int:
-    config = read_config(
-        "check",
-        "Look at data, model and settings without sampling: shapes, gradient, memory, time.",
-        words,
+    description = (
+        "Look at data, model and settings without sampling: shapes, gradient, memory, time."
     )
+    config = read_config("check", description, words)
 
     import jax
     import jax.numpy as jnp
@@ -72,16 +71,16 @@ def check(words: list[str]) -> int:
     jobs.check_settings(config.seed, problem, choice)
     arguments = jobs.sample_arguments(choice, problem)
     steps, burn_in, thin = (arguments.pop(name) for name in ("num_steps", "burn_in", "thin"))
-    timed = min(steps, STEPS_TIMED)
+    test_steps = min(steps, TEST_STEPS)
     first, second = (
-        sample(seed, **arguments, num_steps=timed, keep="averages", progress=False).seconds
+        sample(seed, **arguments, num_steps=test_steps, keep="averages", progress=False).seconds
         for seed in (0, 1)
     )
     chains = arguments["num_chains"]
     draws = (steps - burn_in) // thin * chains
     by_plan = " (by the plan)" if config.step_size is None else ""
     print(f"steps: {steps:,} of {chains} chains{by_plan}")
-    print(f"time: about {second / timed * steps:.3g} s, and {first:.2g} s to compile")
+    print(f"time: about {second / test_steps * steps:.3g} s, and {first:.2g} s to compile")
     copies = chains * nbytes(init)
     print(f"memory: {nbytes(data):,} bytes of data, {copies:,} for one copy of every chain")
     print(f"disk: about {draws * nbytes(init):,} bytes for {draws:,} draws")

@@ -44,10 +44,8 @@ def sample(words: list[str]) -> int:
 
 
 def resume(words: list[str]) -> int:
-    options = read_run(
-        "resume", "Go on with a run where its last commit stands; every bit as unbroken.", words
-    )
-    return run_job(*open_job(options))
+    description = "Go on with a run where its last commit stands; every bit as unbroken."
+    return run_job(*open_job(read_run("resume", description, words)))
 
 
 def open_job(options: dict[str, Any]) -> tuple[Job, Problem]:
@@ -108,8 +106,8 @@ def print_summary(summary: Summary | None, scores: dict[str, float]) -> None:
             rows.append([(name if name.isprintable() else ascii(name))[:40], *numbers])
         first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         for name, *cells in rows:
-            aligned = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-            print("  ".join([name.ljust(first), *aligned]))
+            numbers = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+            print("  ".join([name.ljust(first), *numbers]))
         if summary.total > len(rows) - 1:
             print(f"... {len(rows) - 1} of {summary.total:,} parameters")
     for name, value in scores.items():

@@ -62,11 +62,11 @@ def find(path: Path, config: Config, ready: Prepared) -> Job | None:
         raise ValueError(f"--out {path}: this is a file. Name a directory.")
     if is_job(path):
         job = load(path)
-        stored, wanted = (
+        there, here = (
             {**configuration.to_json(c), "data.sha256": store.record(rows_to_bytes(r)).sha256}
             for c, r in ((job.config, job.ready), (config, ready))
         )
-        lines = [f"\n  {text}" for _, text in differences(stored, wanted)]
+        lines = [f"\n  {text}" for _, text in differences(there, here)]
         if lines:
             raise ValueError(
                 f"--out {path} holds another run:{''.join(lines)}\nName another directory."

@@ -44,15 +44,15 @@ def examine(job: Job, problem: Problem, result: Result) -> Findings:
         findings = findings._replace(notes=(f"There is no audit: {error}",))
     if result.diverged.all():
         return findings
-    likelihoods, predicted = predict(problem, some_draws(result, len(problem.test[1])))
+    likelihoods, outputs = predict(problem, some_draws(result, len(problem.test[1])))
     log_density = logsumexp(likelihoods, axis=0) - np.log(len(likelihoods))
     if not problem.classify:  # in the user's units
         log_density -= np.log(job.ready.scale)
     scores = {"test_log_likelihood": float(log_density.mean())}
-    if predicted is None:
+    if outputs is None:
         return findings._replace(scores=scores)
     score = score_classes if problem.classify else score_numbers
-    predictive, more, table = score(job, problem, predicted)
+    predictive, more, table = score(job, problem, outputs)
     return findings._replace(scores=scores | more, predictive=predictive, table=table)
 
 
@@ -83,27 +83,27 @@ def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None
     """Log-likelihoods [draw, row] of the test rows, and predictions [draw, row, ...]."""
     x, y = (jnp.asarray(leaf) for leaf in problem.test)
     forward = None if problem.predict is None else jax.jit(problem.predict)
-    likelihoods, predicted = [], []
+    likelihoods, outputs = [], []
     for number in range(jax.tree.leaves(draws)[0].shape[0]):
         params = jax.tree.map(lambda leaf, i=number: jnp.asarray(leaf[i]), draws)
         likelihoods.append(np.asarray(_likelihoods(problem.posterior, params, (x, y)), float))
         if forward is not None:
             try:
-                predicted.append(np.asarray(forward(params, x), float))
+                outputs.append(np.asarray(forward(params, x), float))
             except Exception as error:  # it may be the user's
                 raise ValueError(
                     f"predict(params, x) failed: {type(error).__name__}: {error}"
                 ) from error
-    return np.stack(likelihoods), np.stack(predicted) if predicted else None
+    return np.stack(likelihoods), np.stack(outputs) if outputs else None
 
 
 _likelihoods = jax.jit(log_likelihoods, static_argnames="posterior")
 
 
-def score_classes(job: Job, problem: Problem, predicted: np.ndarray) -> Scores:
+def score_classes(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
     """Score the probabilities of the test rows."""
     labels, truth = job.ready.labels, problem.test[1]
-    mean = predicted.mean(0)
+    mean = outputs.mean(0)
     if mean.shape not in ((len(truth),), (len(truth), len(labels))):
         raise ValueError(
             f"predict(params, x) must give [n] or [n, {len(labels)}] probabilities for {len(truth)} "
@@ -126,15 +126,15 @@ def score_classes(job: Job, problem: Problem, predicted: np.ndarray) -> Scores:
     return predictive, {**scores, "calibration_error": curve.ece}, table
 
 
-def score_numbers(job: Job, problem: Problem, predicted: np.ndarray) -> Scores:
+def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
     """Score the predictive draws of the test rows, in the user's units."""
     center, scale = job.ready.center, job.ready.scale
     truth = center + scale * np.asarray(problem.test[1], np.float64)
-    if predicted.shape[1:] != truth.shape:
+    if outputs.shape[1:] != truth.shape:
         raise ValueError(
-            f"predict(params, x) must give [n] means for {len(truth)} rows, got {predicted.shape[1:]}."
+            f"predict(params, x) must give [n] means for {len(truth)} rows, got {outputs.shape[1:]}."
         )
-    draws = center + scale * predicted
+    draws = center + scale * outputs
     mean, predictive = draws.mean(0), None
     scores = {"rmse": float(np.sqrt(np.mean((mean - truth) ** 2)))}
     if problem.noise is not None:
@@ -165,7 +165,6 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
     )
     ready = job.ready
     rows = f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test"
-    notes = [*ready.notes, *problem.notes, *job.choice.notes, *findings.notes]
     facts = {
         "data": f"{job.config.data.name}: {rows}",
         "target": ready.target,
@@ -173,7 +172,7 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         "prior": f"N(0, {job.config.prior_variance:g}) on every parameter",
         **findings.scores,
         "seed": job.config.seed,
-        "notes": " ".join(notes),
+        "notes": " ".join([*ready.notes, *problem.notes, *job.choice.notes, *findings.notes]),
     }
     page = reports.of_result(
         result,

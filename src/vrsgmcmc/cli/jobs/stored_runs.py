@@ -18,14 +18,14 @@ from vrsgmcmc.run import Divergence, Result, check_memory, store
 FINDINGS = "findings.json"
 LARGEST_FINDINGS = 2**20
 MOST_PARAMETERS = 50  # in the table of a comparison
-MOST_DRAWN = 20  # in its figure
+MOST_IN_FIGURE = 20  # of a comparison
 
 
 class StoredRun(NamedTuple):
     """A run directory and what can be read from it."""
 
     path: Path
-    run: store.Run
+    directory: store.Run
     job: Job | None  # None: a run of the library
     result: Result  # without its model: no context, no state
 
@@ -49,7 +49,7 @@ class StoredRun(NamedTuple):
     @property
     def sampler(self) -> str:
         """The names of estimator and integrator."""
-        config = self.run.config
+        config = self.directory.config
         return f"{config['estimator']['name']} + {config['integrator']['name']}"
 
 
@@ -90,34 +90,33 @@ def read_result(run: store.Run) -> Result:
     )
 
 
-def report(stored: StoredRun, command: str) -> Report:
+def report(run: StoredRun, command: str) -> Report:
     """The report of a run without its model."""
-    summary = stored.summary
+    summary = run.summary
     verdict = reports.convergence(summary) if summary else "There is no summary of draws."
-    environment = {
-        k: v for k, v in stored.run.environment.items() if k in ("versions", "cpu", "system")
-    }
+    names = ("versions", "cpu", "system")
+    environment = {k: v for k, v in run.directory.environment.items() if k in names}
     return Report(
-        title=f"Run {stored.path.resolve().name}",
-        lead=f"{stored.sampler}: {stored.run.status}. {verdict}",
-        sections=[*reports.divergence_sections(stored.result), *reports.posterior_sections(stored.result, summary)],
-        facts={"command": command, **environment, "notes": " ".join(stored.run.notes) or "none"},
+        title=f"Run {run.path.resolve().name}",
+        lead=f"{run.sampler}: {run.directory.status}. {verdict}",
+        sections=[*reports.divergence_sections(run.result), *reports.posterior_sections(run.result, summary)],
+        facts={"command": command, **environment, "notes": " ".join(run.directory.notes) or "none"},
     )
 
 
 def compare(runs: list[StoredRun], command: str) -> Report:
     """Several runs side by side."""
-    names = [stored.path.resolve().name for stored in runs]
+    names = [run.path.resolve().name for run in runs]
     if len(set(names)) < len(names):
-        names = [str(stored.path) for stored in runs]
-    results, summaries = [stored.result for stored in runs], [stored.summary for stored in runs]
-    scores = [stored.scores for stored in runs]
+        names = [str(run.path) for run in runs]
+    results, summaries = [run.result for run in runs], [run.summary for run in runs]
+    scores = [run.scores for run in runs]
     ess = [s and float(np.min(s.numbers["ess_bulk"])) for s in summaries]
     rate = [e and e / max(r.seconds, 1e-9) for e, r in zip(ess, results, strict=True)]
     columns = [  # title, format, a value for each run
         ("run", "", names),
-        ("sampler", "", [stored.sampler for stored in runs]),
-        ("step size", ".3g", [float(np.max(stored.run.config["step_size"])) for stored in runs]),
+        ("sampler", "", [run.sampler for run in runs]),
+        ("step size", ".3g", [float(np.max(run.directory.config["step_size"])) for run in runs]),
         ("steps", ",", [result.num_steps for result in results]),
         ("passes", ".1f", [result.data_passes for result in results]),
         ("seconds", ".1f", [result.seconds for result in results]),
@@ -130,9 +129,8 @@ def compare(runs: list[StoredRun], command: str) -> Report:
         columns.append((score.replace("_", " "), ".4f", [each.get(score) for each in scores]))
     header, formats, values = zip(*columns, strict=True)
     table = Table(header, list(zip(*values, strict=True)), formats)
-    unfinished = [
-        f"{n}: {s.run.status}" for n, s in zip(names, runs, strict=True) if s.result.interrupted
-    ]
+    statuses = [f"{n}: {run.directory.status}" for n, run in zip(names, runs, strict=True)]
+    unfinished = [text for text, r in zip(statuses, results, strict=True) if r.interrupted]
     lead = f"{len(runs)} runs. ESS and R-hat are those of the worst parameter; passes are of one chain."
     return Report(
         "Comparison of runs",
@@ -152,10 +150,10 @@ def compare_parameters(names: list[str], summaries: list[Summary | None]) -> Ite
     for j, parameter in enumerate(parameters):
         pairs = [(each.numbers["mean"][j], each.numbers["sd"][j]) for each in present]
         rows.append((parameter, *(f"{cell(m, '.4g')} ± {cell(sd, '.2g')}" for m, sd in pairs)))
-    drawn = parameters[:MOST_DRAWN]
-    mean, sd = (np.stack([s.numbers[n][: len(drawn)] for s in present]) for n in ("mean", "sd"))
-    figure = (
-        reports.intervals(drawn, names, mean, sd) if len(names) <= len(reports.COLOURS) else None
-    )
+    first = parameters[:MOST_IN_FIGURE]
+    mean, sd = (np.stack([s.numbers[n][: len(first)] for s in present]) for n in ("mean", "sd"))
+    figure = None
+    if len(names) <= len(reports.COLOURS):
+        figure = reports.intervals(first, names, mean, sd)
     table = Table(("parameter", *names), rows)
     yield Section("Posterior means ± standard deviations", figure=figure, table=table)
