@@ -24,13 +24,10 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from vrsgmcmc.core import ESTIMATORS, INTEGRATORS, did_you_mean
 
 METHODS = {"estimator": ESTIMATORS, "integrator": INTEGRATORS}
-FIRST = (
-    "practical",
-    "minibatch",
-    "sgld",
-)  # in lists of methods; the first of a kind is the default
+# methods that lists begin with; the first of a kind is the default
+FIRST = ("practical", "minibatch", "sgld")
 MODELS = ("logistic", "softmax", "linear", "mlp")
-WORD = "BAOAB"  # of splitting, when none is given
+WORD = "BAOAB"  # the default of splitting
 OWN = "own"  # the model in a record when it comes from a file of the user's
 LARGEST_CONFIG = 2**20  # bytes
 
@@ -120,8 +117,8 @@ def choices(name: str) -> tuple[str, ...]:
 def method(config: Config, kind: str) -> dict[str, Any]:
     """The estimator or integrator as plain values: its name, and the options that are set."""
     name = getattr(config, kind) or choices(kind)[0]
-    values = {"word": WORD} | {key: v for key, v in vars(config).items() if v is not None}
-    return {"name": name} | {key: values[key] for key in parameters(kind, name) if key in values}
+    values = {"word": WORD} | {k: v for k, v in vars(config).items() if v is not None}
+    return {"name": name} | {k: values[k] for k in parameters(kind, name) if k in values}
 
 
 def parameters(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
@@ -277,16 +274,16 @@ def check_method(config: Config, kind: str) -> None:
     options = method(config, kind)
     name = options["name"]
     table = {each: parameters(kind, each) for each in choices(kind)}
-    for key in KEYS:
-        owners = [each for each, takes in table.items() if key in takes]
-        if owners and name not in owners and getattr(config, key) is not None:
+    for option in KEYS:
+        owners = [each for each, takes in table.items() if option in takes]
+        if owners and name not in owners and getattr(config, option) is not None:
             raise ValueError(
-                f"{key} belongs to {kind} {' or '.join(owners)}, and the {kind} is {name}. "
+                f"{option} belongs to {kind} {' or '.join(owners)}, and the {kind} is {name}. "
                 f"Leave it out, or choose another {kind}."
             )
-    for key, parameter in table[name].items():
-        if parameter.default is parameter.empty and key not in options:
-            raise ValueError(f"{kind} {name} needs a {key}, such as {key} = 1.0.")
+    for option, parameter in table[name].items():
+        if parameter.default is parameter.empty and option not in options:  # all are numbers
+            raise ValueError(f"{kind} {name} needs a {option}, such as {option} = 1.0.")
 
 
 def to_json(config: Config) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def plan(words: list[str]) -> int:
     for name, value in choice.settings.items():
         options = dict(value) if isinstance(value, dict) else {"name": value}
         flat |= {name: options.pop("name"), **options}
-    for name, value in flat.items():
-        if value is not None and name in KEYS:  # others are searched again, or defaults
+    for name in KEYS:  # options that are no keys are searched again, or defaults
+        if (value := flat.get(name)) is not None:
             print(f"{name} = " + (f'"{value}"' if isinstance(value, str) else repr(value)))
     return 0
 
