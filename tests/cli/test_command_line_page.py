@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.command_line import HOSTILE, OWN_MODEL, TRAVERSAL, run_command, table_text
 
-from vrsgmcmc.experiments import gaussian, networks, pima
+from vrsgmcmc.experiments import gaussian, lstm_ptb, pima
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
@@ -27,7 +27,7 @@ def test_the_words_of_the_examples_exist(line, tmp_path, capsys, monkeypatch):
     program, *words = shlex.split(line)
     assert program == "vrsgmcmc"
     monkeypatch.setattr(pima, "run", lambda *_: signal.raise_signal(signal.SIGINT))
-    for module in (gaussian, networks):
+    for module in (gaussian, lstm_ptb):
         monkeypatch.setattr(module, "run", lambda *_: signal.raise_signal(signal.SIGINT))
     monkeypatch.delenv("VRSGMCMC_DATA", raising=False)
     monkeypatch.setenv("VRSGMCMC_OFFLINE", "1")

@@ -12,6 +12,7 @@ from support.command_line import run_command
 from vrsgmcmc import cli
 from vrsgmcmc.experiments import Outcome, Settings, gaussian, pima, record
 from vrsgmcmc.reports import Report, Section, Table
+from vrsgmcmc.run import store
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_results_are_not_replaced_by_those_of_other_settings(runs, tmp_path, cap
 def test_two_commands_do_not_write_to_one_folder(runs, tmp_path, capsys):
     words = ["reproduce", "pima", "--out", tmp_path / "report"]
     assert run_command(words, capsys)[0] == 0
-    with record.alone(tmp_path / "report"):
+    with store.exclusive(tmp_path / "report" / record.LOCK, ""):
         code, _, err = run_command(words, capsys)
     assert code == 2
     assert "another vrsgmcmc reproduce is writing to this folder" in err
@@ -131,7 +132,7 @@ def test_two_commands_do_not_write_to_one_folder(runs, tmp_path, capsys):
 def test_a_word_for_methods_does_not_cut_a_number_short():
     methods = dict.fromkeys(["SGLD, n = 10", "vrSG-MCMC, n1 = 100", "vrSG-MCMC, n1 = 1000"])
     selection = {
-        word: list(Settings(methods=(word,)).chosen(methods))
+        word: list(Settings(methods=(word,)).pick_methods(methods))
         for word in ("N1 = 100", "vrsg", "n =", "n", "100")
     }
     assert selection["N1 = 100"] == ["vrSG-MCMC, n1 = 100"]
@@ -140,7 +141,7 @@ def test_a_word_for_methods_does_not_cut_a_number_short():
     assert selection["n"] == list(methods)
     assert selection["100"] == ["vrSG-MCMC, n1 = 100"]
     with pytest.raises(ValueError, match="--methods n1 = 10: no method has this in its name"):
-        Settings(methods=("n1 = 10",)).chosen(methods)
+        Settings(methods=("n1 = 10",)).pick_methods(methods)
 
 
 def test_methods_are_those_of_one_experiment(runs, tmp_path, capsys):

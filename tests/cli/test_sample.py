@@ -69,7 +69,7 @@ def test_hostile_names_are_escaped_and_lead_nowhere(shared_folder):
 def test_a_finished_run_is_loaded_and_not_run_again(
     finished_run, shared_folder, without_figures, capsys, monkeypatch
 ):
-    monkeypatch.setattr("vrsgmcmc.run.loop.Run.go", lambda self: pytest.fail("ran again"))
+    monkeypatch.setattr("vrsgmcmc.run.loop.Loop.run", lambda self: pytest.fail("ran again"))
     before = (finished_run / "chains" / "commit.json").read_bytes()
     words = [
         "sample",

@@ -135,7 +135,7 @@ def run_experiment(name: str, folder: Path, settings: Settings, origin: dict[str
     from vrsgmcmc.experiments import Checkpoints, save_csv, save_record
 
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
-    settings, memory = replace(settings, out=folder), Checkpoints(folder)
+    settings, checkpoints = replace(settings, out=folder), Checkpoints(folder)
     try:
         outcome = module.run(settings, checkpoints)
     except (KeyboardInterrupt, SystemExit) as error:

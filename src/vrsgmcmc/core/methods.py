@@ -24,6 +24,9 @@ class Table(Mapping[str, Callable[..., Any]]):
             raise KeyError(name)
         return getattr(import_module(f"{self.package}.{name}"), name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 

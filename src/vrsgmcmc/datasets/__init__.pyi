@@ -12,7 +12,7 @@ from .mnist import mnist as mnist
 from .pima import PIMA_COLUMNS as PIMA_COLUMNS
 from .pima import PIMA_SHA256 as PIMA_SHA256
 from .pima import pima as pima
-from .tables import Prepared as Prepared
+from .tables import SplitTable as SplitTable
 from .tables import Table as Table
 from .text import penn_treebank as penn_treebank
 from .text import wikitext2 as wikitext2

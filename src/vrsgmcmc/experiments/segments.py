@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from vrsgmcmc.core import Kernel, Observable, Posterior, Sampler, State, kernel, tree_sum
+from vrsgmcmc.core import Kernel, Observable, Posterior, Sampler, State, data_size, kernel, tree_sum
 from vrsgmcmc.experiments.checkpoints import Checkpoints
 from vrsgmcmc.experiments.progress import ExperimentProgress
 from vrsgmcmc.run import Result, config, is_function, run_chains, set_up
@@ -43,7 +43,7 @@ class Task(NamedTuple):
 
     @property
     def size(self) -> int:
-        return jax.tree.leaves(self.data)[0].shape[0]
+        return data_size(self.data)
 
     @property
     def grain(self) -> int:

@@ -16,4 +16,5 @@ from .sample import sample as sample
 from .setup import Setup as Setup
 from .setup import set_up as set_up
 from .start import is_function as is_function
+from .storage import read_result as read_result
 from .timeline import Pace as Pace

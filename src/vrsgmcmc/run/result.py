@@ -61,6 +61,25 @@ class Totals(NamedTuple):
         """Per-datum gradient evaluations of all chains."""
         return setup.num_chains * setup.evaluations(self.steps, self.visits) + self.search_cost
 
+    def to_json(self) -> dict[str, Any]:
+        divergences = [[d.chain, d.step, *map(repr, d[2:])] for d in self.divergences]
+        return {
+            "steps": self.steps,
+            "visits": self.visits,
+            "searched": self.search_cost,
+            "seconds": self.seconds,
+            "divergences": divergences,
+        }
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Totals:
+        divergences = tuple(
+            Divergence(chain, step, *map(float, rest))
+            for chain, step, *rest in record["divergences"]
+        )
+        counts = record["steps"], record["visits"], record["searched"]
+        return cls(*counts, record["seconds"], divergences)
+
 
 @dataclass(frozen=True)
 class Result:

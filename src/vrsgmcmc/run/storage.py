@@ -18,7 +18,7 @@ import numpy as np
 from vrsgmcmc.core import Carry, nbytes
 from vrsgmcmc.run import fingerprint, store
 from vrsgmcmc.run.memory import check_memory
-from vrsgmcmc.run.result import Divergence, Result, Totals, make_result
+from vrsgmcmc.run.result import Result, Totals, make_result
 from vrsgmcmc.run.setup import Setup
 from vrsgmcmc.run.store import trees
 
@@ -119,13 +119,7 @@ class RunDirectory:
             for name, like in zip(store.file_names(setup.names), self.averages, strict=True)
         )
         try:
-            divergences = tuple(
-                Divergence(chain, step, *map(float, rest))
-                for chain, step, *rest in record["divergences"]
-            )
-            steps, visits = record["steps"], record["visits"]
-            totals = Totals(steps, visits, record["searched"], record["seconds"], divergences)
-            unit = record["unit"]
+            totals, unit = Totals.from_json(record), record["unit"]
         except (KeyError, TypeError, ValueError) as error:
             raise store.RunError(f"{run.path}: the commit tells no progress ({error!r})") from error
         estimator = setup.sampler.estimator
@@ -185,15 +179,10 @@ class DirectoryStorage:
         for name, value in zip(store.file_names(setup.names), checkpoint.averages, strict=True):
             arrays |= trees.named(f"averages/{name}", value)
         evaluations = totals.evaluations(setup)
-        record = {
-            "steps": totals.steps,
-            "visits": totals.visits,
-            "searched": totals.search_cost,
-            "seconds": totals.seconds,
+        record = totals.to_json() | {
             "unit": checkpoint.unit,
             "evaluations": evaluations,
             "data_passes": evaluations / (setup.program.size * setup.num_chains),
-            "divergences": [[d.chain, d.step, *map(repr, d[2:])] for d in totals.divergences],
         }
         self.writer.commit(arrays, record, finished=checkpoint.finished)
 
@@ -219,3 +208,31 @@ def current_names(arrays: dict[str, Any]) -> dict[str, Any]:
         return name
 
     return {rename(name): array for name, array in arrays.items()}
+
+
+def read_result(run: store.Run) -> Result:
+    """The committed part of a run, without its model: draws are a dict by the names of the leaves."""
+    totals, config = Totals.from_json(run.progress), run.config
+    needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in run.leaves.values())
+    check_memory(
+        int(needed), f"{run.path}: the draws", "Read them in parts with vrsgmcmc.store.open."
+    )
+    draws = {name: np.asarray(leaf) for name, leaf in run.leaves.items()} or None
+    diverged = [divergence.chain for divergence in totals.divergences]
+    first = config["first_step"] + config["burn_in"]
+    return Result(
+        load_draws=lambda: draws,
+        averages=run.averages,
+        evaluations=run.progress["evaluations"],
+        data_passes=run.progress["data_passes"],
+        seconds=totals.seconds,
+        state=None,  # type: ignore[arg-type]
+        diverged=np.isin(np.arange(config["num_chains"]), diverged),
+        divergences=totals.divergences,
+        num_steps=totals.steps,
+        interrupted=run.status != "finished",
+        settings=config,
+        draw_steps=first + config["thin"] * np.arange(1, 1 + run.commit["draws"]),
+        context=None,  # type: ignore[arg-type]
+        run_dir=run.path,
+    )

@@ -14,7 +14,7 @@ from vrsgmcmc.cli import configuration
 from vrsgmcmc.cli.configuration import OWN, Config
 from vrsgmcmc.cli.jobs.choose_sampler import SamplerChoice
 from vrsgmcmc.cli.jobs.problem import Problem, build_problem
-from vrsgmcmc.datasets import Prepared
+from vrsgmcmc.datasets import SplitTable
 from vrsgmcmc.run import check_memory, store
 from vrsgmcmc.run.store import Folder, RunError, as_json, differences, trees
 
@@ -31,7 +31,7 @@ class Job(NamedTuple):
 
     path: Path
     config: Config
-    ready: Prepared
+    ready: SplitTable
     choice: SamplerChoice  # its start is a list of leaves
     command: str
 
@@ -56,7 +56,7 @@ def is_job(path: Path) -> bool:
     return (path / RECORD).is_file()
 
 
-def find(path: Path, config: Config, ready: Prepared) -> Job | None:
+def find(path: Path, config: Config, ready: SplitTable) -> Job | None:
     """The same job in this directory; None if it can be written there, else `ValueError`."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"--out {path}: this is a file. Name a directory.")
@@ -84,7 +84,7 @@ def find(path: Path, config: Config, ready: Prepared) -> Job | None:
     return None
 
 
-def save(path: Path, config: Config, ready: Prepared, choice: SamplerChoice, command: str) -> Job:
+def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, command: str) -> Job:
     """Write a job, and return it as it can be read there: resuming runs exactly the same.
 
     A claim is written first, so that the files of an interrupted `save` are recognised as ours, and
@@ -121,7 +121,7 @@ def save(path: Path, config: Config, ready: Prepared, choice: SamplerChoice, com
     return load(path)
 
 
-def rows_to_bytes(ready: Prepared) -> bytes:
+def rows_to_bytes(ready: SplitTable) -> bytes:
     arrays = zip(ARRAYS, (*ready.train, *ready.test, ready.test_rows), strict=True)
     return trees.to_bytes({name: np.asarray(array) for name, array in arrays})
 
@@ -132,7 +132,7 @@ def load(path: Path) -> Job:
     try:
         files = {name: read_file(path, name, record["files"]) for name in record["files"]}
         table, arrays = record["table"], files[DATA]
-        ready = Prepared(
+        ready = SplitTable(
             (arrays["x_train"], arrays["y_train"]),
             (arrays["x_test"], arrays["y_test"]),
             arrays["test_rows"],

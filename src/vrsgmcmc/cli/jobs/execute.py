@@ -10,7 +10,7 @@ from vrsgmcmc.cli.jobs.choose_sampler import SAMPLER, SamplerChoice
 from vrsgmcmc.cli.jobs.directory import Job
 from vrsgmcmc.cli.jobs.problem import Problem
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.run import Result, is_function, prepare, sample
+from vrsgmcmc.run import Result, is_function, sample, set_up
 
 
 def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:
@@ -40,14 +40,9 @@ def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:
 
 def check_settings(seed: int, problem: Problem, choice: SamplerChoice) -> None:
     """Refuse settings that cannot be run, before a directory is made for them."""
-    prepare(
-        key=seed,
-        observables=None,
-        weights="step_size",
-        keep="draws",
-        held=False,
-        **sample_arguments(choice, problem),
-    )
+    arguments = sample_arguments(choice, problem)
+    sampler = Sampler(**{name: arguments.pop(name) for name in SAMPLER})
+    set_up(seed, sampler=sampler, draws_in_memory=False, **arguments)
 
 
 def run(job: Job, problem: Problem, progress: bool | None = None) -> Result:

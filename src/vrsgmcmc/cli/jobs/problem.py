@@ -13,7 +13,7 @@ from vrsgmcmc import datasets, models
 from vrsgmcmc.cli.configuration import MODELS, Config, names_code
 from vrsgmcmc.cli.jobs import user_model
 from vrsgmcmc.core import Batch, Params, Posterior, row_likelihoods, tree
-from vrsgmcmc.datasets import Prepared, Table, tables
+from vrsgmcmc.datasets import SplitTable, Table, tables
 from vrsgmcmc.run import is_function
 
 LEAST_NOISE = 1e-4  # of the target's variance: least squares can fit a few rows exactly
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
         return tree.size(jax.eval_shape(init, jax.random.key(0)) if is_function(init) else init)
 
 
-def read(config: Config) -> tuple[Prepared, Callable | None]:
+def read(config: Config) -> tuple[SplitTable, Callable | None]:
     """The rows of a configuration, and the function of the user's own model if it names one."""
     function = user_model.load_function(config.model) if names_code(config.model) else None
     table = tables.read(config.data, config.target, config.features, config.missing)
@@ -70,7 +70,7 @@ def has_classes(config: Config, table: Table) -> bool:
     return tables.holds_labels(table.y) if task is None else task == "classification"
 
 
-def build_problem(config: Config, ready: Prepared, function: Callable | None = None) -> Problem:
+def build_problem(config: Config, ready: SplitTable, function: Callable | None = None) -> Problem:
     """The problem of a configuration's model, or of the user's own."""
     (x, y), (x_test, y_test) = ready.train, ready.test
     columns: tuple[str, ...] = ready.columns

@@ -13,7 +13,7 @@ import numpy as np
 from vrsgmcmc import reports
 from vrsgmcmc.cli.jobs.directory import CHAINS, Job, is_job, load
 from vrsgmcmc.reports import Report, Section, Summary, Table, cell
-from vrsgmcmc.run import Divergence, Result, check_memory, store
+from vrsgmcmc.run import Result, read_result, store
 
 FINDINGS = "findings.json"
 LARGEST_FINDINGS = 2**20
@@ -63,33 +63,6 @@ def open_run(path: Path) -> StoredRun:
     return StoredRun(path, run, job, read_result(run))
 
 
-def read_result(run: store.Run) -> Result:
-    """The committed part of a run; the draws are a dict by the names of the parameters."""
-    progress, config = run.progress, run.config
-    needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in run.leaves.values())
-    check_memory(needed, f"{run.path}: the draws", "Read them in parts with vrsgmcmc.store.open.")
-    divergences = tuple(
-        Divergence(chain, step, *map(float, rest)) for chain, step, *rest in progress["divergences"]
-    )
-    first = config["first_step"] + config["burn_in"]
-    return Result(
-        draws={name: np.asarray(leaf) for name, leaf in run.leaves.items()} or None,
-        averages=run.averages,
-        evaluations=progress["evaluations"],
-        data_passes=progress["data_passes"],
-        seconds=progress["seconds"],
-        state=None,  # type: ignore[arg-type]
-        diverged=np.isin(np.arange(config["num_chains"]), [each.chain for each in divergences]),
-        divergences=divergences,
-        num_steps=progress["steps"],
-        interrupted=run.status != "finished",
-        settings=config,
-        draw_steps=first + config["thin"] * np.arange(1, 1 + run.commit["draws"]),
-        context=None,  # type: ignore[arg-type]
-        run_dir=run.path,
-    )
-
-
 def report(run: StoredRun, command: str) -> Report:
     """The report of a run without its model."""
     summary = run.summary
@@ -99,7 +72,10 @@ def report(run: StoredRun, command: str) -> Report:
     return Report(
         title=f"Run {run.path.resolve().name}",
         lead=f"{run.sampler}: {run.directory.status}. {verdict}",
-        sections=[*reports.divergence_sections(run.result), *reports.posterior_sections(run.result, summary)],
+        sections=[
+            *reports.divergence_sections(run.result),
+            *reports.posterior_sections(run.result, summary),
+        ],
         facts={"command": command, **environment, "notes": " ".join(run.directory.notes) or "none"},
     )
 

@@ -14,7 +14,7 @@ FEW_VALUES = 20  # a target with at most so many whole numbers holds labels
 LARGEST = float(np.finfo(np.float32).max ** 0.5)  # the square of it is finite in float32
 
 
-class Prepared(NamedTuple):
+class SplitTable(NamedTuple):
     """The training and test data of a model."""
 
     train: tuple[Float[np.ndarray, "n d"], np.ndarray]
@@ -43,7 +43,7 @@ def prepare(
     test_fraction: float = 0.2,
     seed: int = 0,
     standardise: bool = True,
-) -> Prepared:
+) -> SplitTable:
     """Labels as 0..K-1, a random split, and columns of mean 0 and standard deviation 1."""
     notes = list(table.notes)
     varies = table.x.min(0) < table.x.max(0)
@@ -72,7 +72,7 @@ def prepare(
                 f"column {names[int(large.argmax())]!r} holds numbers that are too large, or too near "
                 "to each other, to compute with. Rescale it."
             )
-    return Prepared(
+    return SplitTable(
         (parts[0], y[train]),
         (parts[1], y[test]),
         table.rows[test],
