@@ -259,7 +259,7 @@ def test_a_run_is_summarised(result, report):
     draws = np.asarray(result.draws[SCRIPT])[..., 1]
     own = rows[f"{SCRIPT}[1]"]
     assert own[:2] == pytest.approx((draws.mean(), draws.std()))
-    expected = replace(result, draws=result.draws[SCRIPT]).summary().iloc[1]
+    expected = result.with_draws(result.draws[SCRIPT]).summary().iloc[1]
     assert own[3:] == pytest.approx(expected[["ess_bulk", "ess_tail", "r_hat"]])
     # The averages and their errors over chains.
     values = result.averages[IMAGE][:, 0]
@@ -282,6 +282,9 @@ def test_cost_on_both_axes(result, report):
 
 def test_runs_with_little_to_show(result):
     def text(**changes):
+        if "draws" in changes:
+            draws = changes.pop("draws")
+            changes["load_draws"] = lambda: draws
         report = of_result(replace(result, **changes))
         tables = [s.table.cells() for s in report.sections if s.table is not None]
         return "\n".join([report.lead, *(s.text for s in report.sections), str(tables)])

@@ -27,10 +27,6 @@ def loglik(params, x):
 POSTERIOR = vr.Posterior(logprior, loglik)
 
 
-def with_draws(result, draws):
-    return replace(result, load_draws=lambda: draws)
-
-
 def run(**options):
     given = {
         "estimator": vr.practical(6, 5),
@@ -87,7 +83,7 @@ def test_arviz_tree(result):
 def test_any_name_of_a_parameter_has_a_variable(result):
     """xarray keeps "/" for groups; chain and draw are its dimensions."""
     one = result.draws["bias"]
-    named = with_draws(result, {"a/b": one, "a_b": one + 1, "chain": one + 2, "draw": one + 3})
+    named = result.with_draws({"a/b": one, "a_b": one + 1, "chain": one + 2, "draw": one + 3})
     posterior = named.to_arviz()["posterior"]
     assert list(posterior.data_vars) == ["a_b", "a_b_2", "chain_2", "draw_2"]
     np.testing.assert_array_equal(posterior["a_b_2"], one + 1)
@@ -155,7 +151,7 @@ def test_r_hat_sees_chains_that_disagree(result):
     apart = jax.tree.map(
         lambda leaf: leaf + shift.reshape(-1, *(1,) * (leaf.ndim - 1)), result.draws
     )
-    table = with_draws(result, apart).summary()
+    table = result.with_draws(apart).summary()
     assert np.all(table["r_hat"] > 1.5)
 
 
@@ -171,7 +167,7 @@ def test_a_chain_left_out_is_said_so(result):
 
 
 def test_without_draws_there_is_no_table(result):
-    averages = with_draws(result, None)  # as keep="averages" leaves them
+    averages = result.with_draws(None)  # as keep="averages" leaves them
     for table in (averages.to_arviz, averages.summary):
         with pytest.raises(ValueError, match=r'keep="averages".*result\.averages'):
             table()

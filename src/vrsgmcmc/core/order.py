@@ -35,7 +35,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from vrsgmcmc.core.arguments import one_of
 from vrsgmcmc.core.rng import fold, integers, words
@@ -75,7 +75,7 @@ def all_rows(data: Data) -> Batch:
     return Batch(jnp.arange(data_size(data)), data)
 
 
-def data_size(data: Data) -> int:
+def data_size(data: PyTree) -> int:
     """N, the length of the leading axis."""
     return jax.tree.leaves(data)[0].shape[0]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,7 +37,7 @@ def summarise(result: Result, names: Names = None) -> Summary | None:
     labels, draws, total = pick(result.draws, leading=2, names=names)
     with warnings.catch_warnings():  # a constant parameter, or more chains than draws, gives NaN
         warnings.simplefilter("ignore")
-        table = replace(result, draws=draws).summary()
+        table = result.with_draws(draws).summary()
     numbers = {column: table[column].to_numpy(np.float64) for column in COLUMNS}
     return Summary(labels, total, alive, draws[alive], numbers)
 

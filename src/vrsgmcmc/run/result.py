@@ -106,6 +106,10 @@ class Result:
         """Leaves [chain, draw, ...]; read from disk when they are first asked for. None: not stored."""
         return self.load_draws()
 
+    def with_draws(self, draws: PyTree) -> Result:
+        """This result with other draws."""
+        return replace(self, load_draws=lambda: draws)
+
     def summary(self, **options: Any) -> pandas.DataFrame:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
 
