@@ -25,6 +25,7 @@ from vrsgmcmc.experiments.segments import (
     run_segments,
     stops,
 )
+from vrsgmcmc.run import run_chains
 
 DATA = np.random.default_rng(0).normal(size=20)
 SAMPLER = Sampler(vr.practical(8, 5), vr.sgld(), batch_size=2)
@@ -107,12 +108,12 @@ def interrupted_after(monkeypatch, calls, error):
     """`sample`, until it was called so many times."""
     left = iter(range(calls))
 
-    def sample(*arguments, **options):
+    def run(*arguments, **options):
         if next(left, None) is None:
             raise error
-        return vr.sample(*arguments, **options)
+        return run_chains(*arguments, **options)
 
-    monkeypatch.setattr(segments, "sample", sample)
+    monkeypatch.setattr(segments, "run_chains", run)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
@@ -188,18 +189,18 @@ def check_same(trace: Trace, other: Trace):
 
 
 def test_a_segment_that_ctrl_c_interrupted_runs_again(unbroken, tmp_path, monkeypatch):
-    """`sample` returns what is finished of a segment; half a segment is none."""
+    """`run_chains` returns what is finished of a segment; half a segment is none."""
     real = iter([False, False, True])
 
-    def sample(*arguments, **options):
-        result = vr.sample(*arguments, **options)
+    def run(*arguments, **options):
+        result = run_chains(*arguments, **options)
         object.__setattr__(result, "interrupted", next(real))
         return result
 
-    monkeypatch.setattr(segments, "sample", sample)
+    monkeypatch.setattr(segments, "run_chains", run)
     with pytest.raises(KeyboardInterrupt):
         run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path))
-    monkeypatch.setattr(segments, "sample", vr.sample)
+    monkeypatch.setattr(segments, "run_chains", run_chains)
     check_same(
         run_segments(3, TASK, SAMPLER, STEPS, ENDS, checkpoints=Checkpoints(tmp_path)), unbroken
     )

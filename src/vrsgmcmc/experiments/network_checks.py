@@ -66,7 +66,7 @@ def gradient_lengths(subject: Subject, sampler: Sampler, state: Any, chain: int)
     @jax.jit
     def length(key: Any, state: State, data: Any) -> Any:
         draw, move = jax.random.split(key)
-        index = jax.random.choice(draw, subject.size, (kernel.batch_size,), replace=False)
+        index = jax.random.choice(draw, subject.size, (kernel.sampler.batch_size,), replace=False)
         info = kernel.step(move, state, Batch(index, take(data, index)), 1e-9)[1]
         return jnp.sqrt(square_norm(info.gradient)) / subject.size
 
