@@ -1,7 +1,5 @@
 """The forecast of a sampler under the local model of a posterior."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from vrsgmcmc.core import Sampler

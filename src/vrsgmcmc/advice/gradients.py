@@ -1,7 +1,5 @@
 """The gradient of the log posterior over all data."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

@@ -8,8 +8,6 @@ function in a module beside this one, which is imported when the command is call
 pydantic are imported when there is work to do, so help is quick.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

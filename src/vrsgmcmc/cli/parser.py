@@ -1,7 +1,5 @@
 """The parser of a command: options have full names, and a mistake is a `ValueError` in a sentence."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn

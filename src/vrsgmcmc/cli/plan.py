@@ -1,7 +1,5 @@
 """`plan` and `check`: show what `sample` would run, without running it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

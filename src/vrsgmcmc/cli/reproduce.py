@@ -1,7 +1,5 @@
 """`vrsgmcmc reproduce`: an experiment of the paper, from the data to the report."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module

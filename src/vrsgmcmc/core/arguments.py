@@ -1,7 +1,5 @@
 """Plain arguments, checked at the door: what was wrong, what was got, what to do."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import operator

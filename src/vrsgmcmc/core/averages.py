@@ -6,8 +6,6 @@ The sums are compensated and carried through the whole run, so neither its lengt
 into chunks costs a digit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

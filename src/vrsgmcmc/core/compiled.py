@@ -9,8 +9,6 @@ line is cut changes no bit of the chain. What a step draws is a pure function of
 step counter l is common to all chains, so under vmap every bound and branch stays one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -7,8 +7,6 @@ batch; a large batch is summed in parts, so that memory stays bounded, and with 
 a million terms lose no digits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any

@@ -4,8 +4,6 @@ The integrator is the paper's NextS(x, g, h), the estimator its g. `init`, then 
 `period` steps, and `step`; jit, vmap and scan them as you like, or let `vr.sample` do it.
 """
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from typing import Any

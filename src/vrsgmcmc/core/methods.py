@@ -3,8 +3,6 @@
 The names alone cost nothing, so the command line lists the methods without importing JAX.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any

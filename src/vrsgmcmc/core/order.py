@@ -27,8 +27,6 @@ differs from uniform by at most a b^(1-p), relative, after p double rounds: p is
 that makes this at most 1e-4. So small N takes more rounds: 16 double ones at N = 6, 4 at N = 100,000.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

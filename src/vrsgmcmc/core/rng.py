@@ -16,8 +16,6 @@ and log p near p = 1 are computed from 2^31 - 1 - floor(x / 2), an integer, so n
 float32 value is within 1e-6, relative, of the exact function of its words.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

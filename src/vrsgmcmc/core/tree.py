@@ -1,7 +1,5 @@
 """A few pytree helpers, and sums that do not lose digits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

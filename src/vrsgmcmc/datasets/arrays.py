@@ -1,7 +1,5 @@
 """NumPy arrays from files that may be damaged or hostile; nothing is unpickled."""
 
-from __future__ import annotations
-
 import struct
 import zipfile
 import zlib

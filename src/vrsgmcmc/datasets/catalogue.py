@@ -5,8 +5,6 @@ they were computed from files whose md5 or sha1 sums are published (torchvision,
 The sum of the CIFAR-10 archive is itself published (red-datasets, GoMLX).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -4,8 +4,6 @@ Lengths and compression ratios are not trusted: no more bytes are read or unpack
 the file can have.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import shlex

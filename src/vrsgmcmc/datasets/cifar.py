@@ -7,8 +7,6 @@ green and blue, row by row. It is read as a stream in memory, and no member is w
 A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", University of Toronto, 2009.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -6,8 +6,6 @@ name in one step at the end, when its length and sha256 are those of the catalog
 trusted. One process downloads a file while others wait for it.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

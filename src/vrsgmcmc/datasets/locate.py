@@ -5,8 +5,6 @@ VRSGMCMC_DATA, then in the user's cache. Missing files are downloaded into the c
 VRSGMCMC_OFFLINE is set.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Progress of a download on stderr: a bar on a terminal, a line every few seconds elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ length of each axis as a big-endian 32-bit integer, and the numbers, with the la
 Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits".
 """
 
-from __future__ import annotations
-
 import io
 import math
 import os

@@ -5,8 +5,6 @@
 Sigillito, 1990.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from importlib import resources

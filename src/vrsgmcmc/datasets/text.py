@@ -8,8 +8,6 @@ Neural Network Regularization", 2014. S. Merity, C. Xiong, J. Bradbury, R. Soche
 Mixture Models", 2016.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Standardise, split and extend tables of data."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import ArrayLike, Float, Real, Shaped
 

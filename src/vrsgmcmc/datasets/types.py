@@ -1,7 +1,5 @@
 """The records that the loaders return."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Every trace has one file, whose name is a hash of everything that the trace depe
 replaced as a whole. A file that cannot be read counts as missing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import time

@@ -3,8 +3,6 @@
 `curves.py` defines how two curves are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

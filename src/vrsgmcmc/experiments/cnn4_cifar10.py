@@ -1,7 +1,5 @@
 """Four convolutions on CIFAR-10: Figure 3 of the paper, upper half. It tunes its step."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several experiments on one page."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import permutations

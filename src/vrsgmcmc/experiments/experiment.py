@@ -1,7 +1,5 @@
 """What a file of an experiment on a network declares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ for the same number of data passes. Its step size has the lowest exact MSE at th
 of one grid. The report shows measured points on the exact curve.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

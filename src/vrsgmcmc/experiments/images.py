@@ -3,8 +3,6 @@
 Size `smoke` has random images of the same shapes, so that it needs no files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

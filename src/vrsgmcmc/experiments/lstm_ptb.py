@@ -1,7 +1,5 @@
 """A language model on Penn Treebank: Figure 4 of the paper. Its step is 0.5, gradients clipped at 5."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from vrsgmcmc.experiments import networks

@@ -1,7 +1,5 @@
 """The methods that the experiments compare, and what their steps cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

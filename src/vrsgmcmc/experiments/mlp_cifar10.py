@@ -1,7 +1,5 @@
 """A network with 100 sigmoid units on CIFAR-10: Figure 2 of the paper, lower half. Its step is 0.01."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from vrsgmcmc.experiments import networks

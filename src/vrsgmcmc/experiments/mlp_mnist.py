@@ -1,7 +1,5 @@
 """A network with 100 sigmoid units on MNIST: Figure 2 of the paper, upper half. Its step is 0.25."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """How many data an anchor needs: Figure 5 of the paper, the CIFAR-10 network of Figure 2. Step 0.01."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from vrsgmcmc.core import Sampler

@@ -1,7 +1,5 @@
 """Checks of a network where its chains ended: calibration, clipped gradients, and an audit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a network: curves against three costs, step sizes, checks, claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ has another key. The chain averages its predictions, one every few steps, over t
 the run. The current sample alone gets scores too, at the end of each segment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

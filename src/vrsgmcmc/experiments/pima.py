@@ -12,8 +12,6 @@ sizes. There are two questions, and the best step size is chosen for each:
 The tuning runs and the final runs have different keys.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib import resources

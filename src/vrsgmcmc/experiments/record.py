@@ -1,7 +1,5 @@
 """The folder of results: claim it for one writer, and write the numbers."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

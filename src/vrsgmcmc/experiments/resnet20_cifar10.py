@@ -4,8 +4,6 @@ Twice: with group-norm, where a datum is an image, and with batch-norm, where a 
 of ten images.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How good an answer is: predictions against labels, moments against a reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

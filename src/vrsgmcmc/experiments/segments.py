@@ -6,8 +6,6 @@ late average after a segment covers the segments that began after the first fift
 networks run a segment in pieces, so that an interruption loses little work.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

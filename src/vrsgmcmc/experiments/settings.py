@@ -1,7 +1,5 @@
 """The options of `vrsgmcmc reproduce`, the outcome of an experiment, and the table of experiments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

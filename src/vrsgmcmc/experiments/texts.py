@@ -3,8 +3,6 @@
 Size `smoke` has a small network and an artificial text, so that it needs no files.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from vrsgmcmc import datasets

@@ -1,7 +1,5 @@
 """Arguments and data that the models refuse, each with a ValueError that says how to repair it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -16,8 +16,6 @@ dropout.
 Data: a tuple (x [N, h, w, channels], y [N]); x bytes or floating numbers (`images`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise

@@ -9,8 +9,6 @@ mean = v sum_i x_i / variance. Data: an array [N] with a scalar theta, or [N, d]
 The other models take their prior from here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -5,8 +5,6 @@ photographs that has about mean 0 and variance 1 (the channels of CIFAR-10 have 
 standard deviations 0.24 to 0.26 after v / 255). Images of floating numbers are used unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

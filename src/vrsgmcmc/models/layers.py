@@ -7,8 +7,6 @@ A network is an `equinox.Module` whose leaves are its parameters; strides and th
 the network itself is the `params` of `loglik(params, datum)`, a pytree of arrays.
 """
 
-from __future__ import annotations
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp

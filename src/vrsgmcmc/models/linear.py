@@ -8,8 +8,6 @@ mean = C X^T y / variance. Data: a tuple (x [N, d], y [N]); parameters: w [d]. A
 column of ones in x, which the caller adds (`vrsgmcmc.datasets.with_intercept`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -9,8 +9,6 @@ which neither overflows nor loses digits far from the decision boundary. Data: a
 caller adds (`vrsgmcmc.datasets.with_intercept`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -16,8 +16,6 @@ factorise. In `predict` the state is carried through the whole text.
 Data: a tuple (words [N, length], next words [N, length]) of integers; `segments` cuts a text into them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias

@@ -15,8 +15,6 @@ The network of Chen et al. has 100 hidden units and activation="sigmoid": 79,510
 and as (v / 255 - 1/2) / (1/4) on CIFAR-10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -26,8 +26,6 @@ computes them from the training data and the parameters.
 Data: (x [N, h, w, channels], y [N]), or groups of them, (x [N, 10, h, w, channels], y [N, 10]).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -8,8 +8,6 @@ the posterior is proper. Data: a tuple (x [N, d], y [N] integers); parameters:
 {"weight": W, "bias": b}. The bias is the intercept: x needs no column of ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The sections and the figure that show an audit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import fill

@@ -11,8 +11,6 @@ shows both numbers. For numbers instead of labels, the central interval of level
 whose rank u among the predictive draws has |u - 1/2| <= a / 2.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sections of a report that show draws and averages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

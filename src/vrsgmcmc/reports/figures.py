@@ -4,8 +4,6 @@ The colours are those of Okabe and Ito, which colour-blind readers can distingui
 pyplot, which would keep it in global state.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial

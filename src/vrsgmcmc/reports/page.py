@@ -1,7 +1,5 @@
 """The parts of a report, and the text of its numbers."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pictures of one run: traces, ranks, reliability, coverage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The report of one run: settings, cost, posterior, predictions and audit."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The scalars of a run that a page shows, with their names and numbers."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias

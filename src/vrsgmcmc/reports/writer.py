@@ -5,8 +5,6 @@ that change the direction of text are replaced, and figures are images (`data:` 
 script runs. Nothing in the file depends on time or place: equal reports are equal files.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import unicodedata

@@ -4,8 +4,6 @@ JAX lets much bad input through in silence (an index past the end reads the last
 another int32, a vector-valued loss differentiates its sum somewhere else), so it is checked here.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 from typing import Any
 

@@ -3,8 +3,6 @@
 A run directory keeps this as text and sums, so that it can be compared and never be executed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import lru_cache
 from typing import Any

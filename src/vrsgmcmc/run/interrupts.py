@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: noted when they come, asked for between chunks."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

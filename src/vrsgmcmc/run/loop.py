@@ -4,8 +4,6 @@ Between chunks the host draws progress, looks for non-finite chains, and notices
 nothing calls back. See `core/compiled.py` for what a chunk is.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """Whether what a run must hold fits in the memory of this machine."""
 
-from __future__ import annotations
-
 import psutil
 
 from vrsgmcmc.core import Estimator, Params, nbytes

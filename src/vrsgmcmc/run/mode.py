@@ -1,7 +1,5 @@
 """A posterior mode, for control variates: L-BFGS on all data, with every evaluation counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """`vr.sample`: many chains of any estimator and integrator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 

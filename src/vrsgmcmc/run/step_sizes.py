@@ -1,7 +1,5 @@
 """Step sizes: a number, one for each chain, or a schedule of the step; looked at before the start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The line of units that a run goes along, and how many of them the next call makes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -16,8 +16,6 @@ A bound holds up to its constants: compare bounds, do not read them as errors.
 broadcast; `gammas` is one number, or Gamma_l for the steps l on its last axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
 

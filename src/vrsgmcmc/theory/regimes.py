@@ -8,8 +8,6 @@
 Names, arguments and constants are those of `bounds.py`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

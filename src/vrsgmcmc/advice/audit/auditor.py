@@ -14,8 +14,6 @@ inflation comes from the local Gaussian model (`theory/forecast/forecast.py`). F
 for sgnht, it is the ratio at rest, its limit for small steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ A step of SGLD injects noise of variance 2 h T into each parameter, and an error
 gradient adds h^2 V; dynamics with friction f inject 2 f h T into each momentum.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The verdict: does it help, by how much, and what to change."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The candidates, and their ranking under the local model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple

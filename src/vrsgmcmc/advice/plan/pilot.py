@@ -5,8 +5,6 @@ Newton's steps on all data with that Hessian then converge to the mode, one pass
 converge, L-BFGS goes on with all data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

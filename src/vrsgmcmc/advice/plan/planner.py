@@ -9,8 +9,6 @@ step size while it does not behave as predicted. The budget pays for all of it.
 The model is local: it describes one mode and no heavy tails. See docs/planning.md.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Short runs: does the best candidate behave as predicted, and how fast is a step?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

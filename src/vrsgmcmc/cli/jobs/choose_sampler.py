@@ -5,8 +5,6 @@ and networks, which have many modes, the default is SGLD on shuffled minibatches
 size that fits the training data best among short chains.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The directory of a job: its record, its rows, and everything that is needed to resume it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

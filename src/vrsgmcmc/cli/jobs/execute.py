@@ -1,7 +1,5 @@
 """Run a job: `vr.sample` starts it, resumes it, or loads it when it is finished."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

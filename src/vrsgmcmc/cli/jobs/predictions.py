@@ -1,7 +1,5 @@
 """The findings of a job: predictions for the test rows, scores, and the report."""
 
-from __future__ import annotations
-
 import csv
 import json
 from typing import Any, NamedTuple

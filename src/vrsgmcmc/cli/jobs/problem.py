@@ -1,7 +1,5 @@
 """From a configuration to its rows, and from these to a posterior."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

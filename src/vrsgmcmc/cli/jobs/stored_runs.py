@@ -1,7 +1,5 @@
 """Runs on disk, of a job or of the library, read without their models: summaries and comparisons."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -8,8 +8,6 @@
 x)` gives, for rows x [n, d], probabilities [n] or [n, K], or in a regression means [n].
 """
 
-from __future__ import annotations
-
 import importlib.util
 import traceback
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Prepare a table for a model: numbers for labels, a random split, and columns on one scale."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Read a table from a file: numbers to predict from, and a target of numbers or text."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import math

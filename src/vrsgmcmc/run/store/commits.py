@@ -6,8 +6,6 @@
 the current one points at is damaged. Both carry copies of config and environment.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 Of the environment's variables only XLA_FLAGS is recorded, and no path of the user's home.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator

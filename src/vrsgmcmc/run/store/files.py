@@ -1,7 +1,5 @@
 """Bytes on disk: written whole, synced before a commit points at them, checked by sha256."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Whether a run directory holds the run that is asked for."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

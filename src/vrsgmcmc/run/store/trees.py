@@ -1,7 +1,5 @@
 """Pytrees as named arrays in safetensors. The structure comes from the caller, never from the file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -21,8 +21,6 @@ Where draws depend on each other, M is conditional on the current permutations. 
 others before it reads them. The last row of `carry` is the coordinate 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -13,8 +13,6 @@ Each is a recursion that repeats from cycle to cycle:
     read                      mean and variance of the sum of phi(x_l) - E[phi | data]
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from dataclasses import replace

@@ -16,8 +16,6 @@ Positions are measured from the posterior mean: variances then are not differenc
 On request sum <- sum + x ends each step: the variance of a sum is a second moment of z.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

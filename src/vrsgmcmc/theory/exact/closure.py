@@ -14,8 +14,6 @@ The past thus contributes a matrix and a vector. A stretch of steps (some cycles
 tensors that act on the second moments s before it. Each stretch is computed once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

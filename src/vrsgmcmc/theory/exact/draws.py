@@ -4,8 +4,6 @@ resolve    the arguments of a law -> one `Sampler`, with all sizes and orders th
 drawing    a `Sampler` -> the draws of its steps and of its refreshes
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The stationary law of a chain: mean and covariance of the position, and autocovariances."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

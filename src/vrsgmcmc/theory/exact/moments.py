@@ -16,8 +16,6 @@ polynomial of degree 2 to S. So the moments
 approximation: E[S] and E[S^2] are exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product

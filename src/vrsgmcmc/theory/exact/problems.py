@@ -6,8 +6,6 @@
 The Gaussian mean model is the case x_i = 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

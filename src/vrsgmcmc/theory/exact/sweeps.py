@@ -13,8 +13,6 @@ symmetric sweep then uses the same blocks in reverse. Its maps depend on each ot
 - Elsewhere there is no closed form, and for a few data all permutations are enumerated.
 """
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import NamedTuple
 

@@ -20,8 +20,6 @@ from the mode is
 which is 1/ESS for independent draws.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, NamedTuple
 

@@ -14,8 +14,6 @@ which the precision H = prior + sum_i H_i is diagonal, with eigenvalues lambda_k
 Rows may be a sample of the data; then S and C are estimates, and H is the sample's mean times N.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, NamedTuple
 

@@ -10,8 +10,6 @@ With M = R diag(mu) R^-1 all results are sums of powers of its one or two decay 
     Cov(x_{l+k}, x_l) from the injected noise     sum_a noise_a mu_a^k
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

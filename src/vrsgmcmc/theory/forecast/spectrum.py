@@ -15,8 +15,6 @@ that stays for m steps, and 0 for sweeps, whose errors cancel.
     constant for m steps     r(k) = sum_j r_b(j) (1 - |k - jm|/m)+ with the blocks' own r_b
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
