@@ -31,8 +31,8 @@ import numpy as np
 
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled
-from vrsgmcmc.run import sample
-from vrsgmcmc.run.storage import Kept
+from vrsgmcmc.run.loop import Loop
+from vrsgmcmc.run.storage import DirectoryStorage
 
 METHODS = {"sgld": vr.minibatch(), "vrsgmcmc": vr.practical(100, 10)}
 WAYS = ("bare", "draws", "run_dir")
@@ -45,10 +45,10 @@ class Clock:
         self.seconds, self.depth = 0.0, 0
 
     def __call__(self, function):
-        def timed(*arguments):
+        def timed(*arguments, **options):
             began, self.depth = time.perf_counter(), self.depth + 1
             try:
-                return function(*arguments)
+                return function(*arguments, **options)
             finally:
                 self.depth -= 1
                 self.seconds += 0 if self.depth else time.perf_counter() - began
@@ -57,18 +57,12 @@ class Clock:
 
 
 running, computing = Clock(), Clock()
-call = sample.Run.call
-waited = computing(lambda *arguments: jax.block_until_ready(call(*arguments)))
-
-
-def watched(self, function, *arguments):
-    """`Run.call`, with a clock at the chunks of steps alone."""
-    return (waited if function is compiled.advance else call)(self, function, *arguments)
-
-
-sample.Run.call = watched
-sample.Run.run_chunks = running(sample.Run.run_chunks)
-Kept.commit = running(Kept.commit)
+advance = compiled.advance
+compiled.advance = computing(
+    lambda *arguments, **options: jax.block_until_ready(advance(*arguments, **options))
+)
+Loop.run_chunk = running(Loop.run_chunk)
+DirectoryStorage.commit = running(DirectoryStorage.commit)
 
 
 def main() -> None:

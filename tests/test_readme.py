@@ -1,8 +1,10 @@
 """The documents are true: code runs, commands and links exist, tables are complete."""
 
 import importlib.util
+import os
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -282,3 +284,19 @@ def test_commands_exist(command):
             pass
         case _:
             pytest.fail(f"a command that nobody checks: {command}")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [*sorted((ROOT / "benchmarks").glob("*.py")), *sorted((ROOT / "docs").glob("*.py"))],
+    ids=name_of,
+)
+def test_scripts_import_what_exists(script):
+    """In a process of its own: a benchmark may put clocks into the library."""
+    load = f"import runpy; runpy.run_path({str(script)!r}, run_name='imported')"
+    environment = {**os.environ, "PYTHONPATH": str(script.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", load], env=environment, capture_output=True, text=True
+    )
+    extra = re.search(r"No module named '(blackjax|torch)'", done.stderr)
+    assert done.returncode == 0 or extra, done.stderr

@@ -3,7 +3,7 @@
 Each row copies the package, makes one mistake in it, and runs the tests that should notice. The list
 with its result is kept in `results/mutations.csv`:
 
-    python tests/test_mutations.py results/mutations.csv
+    python tests/laws/test_mutations.py results/mutations.csv
 """
 
 import csv
@@ -141,7 +141,7 @@ MUTATIONS = [
     ),
     Mutation(
         "old gradient not scaled by N/n1",
-        "core/estimators/practical.py",
+        "core/estimators/anchored.py",
         "scale = size / partial_sum.count",
         "scale = 1.0 + 0.0 * partial_sum.count",
         FORMULA,

@@ -1,4 +1,4 @@
-"""The driver: `vr.sample` against Algorithm 1 written out in NumPy, its invariances, its ends.
+"""`vr.sample`: `vr.sample` against Algorithm 1 written out in NumPy, its invariances, its ends.
 
 Compiling takes longer than sampling here, so tests share models, shapes and settings: `method` is
 a fixture of the module, which puts the tests of one method (one compiled program) side by side.

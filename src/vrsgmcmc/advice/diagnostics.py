@@ -33,6 +33,8 @@ from vrsgmcmc.advice.gradients import full_gradient
 from vrsgmcmc.core import Data, Params, Posterior, named_leaves
 from vrsgmcmc.theory import Noise, ZeroFrequency, noise
 
+__all__ = ["Discrepancy", "NoiseRatio", "gradient_noise_ratio", "kernel_stein_discrepancy", "ksd"]
+
 Array = np.ndarray
 BLOCK = 512  # draws on either side of a block: it stays in the caches
 MEDIAN_OF = 1000  # draws whose distances the median bandwidth is taken from

@@ -1,4 +1,4 @@
-"""Plain arguments, checked at the door: what was wrong, what was got, what to do."""
+"""Check plain arguments. Messages say what was wrong, what was got and what to do."""
 
 import difflib
 import math

@@ -37,7 +37,7 @@ def observable(function: Callable, *, data: PyTree = None, every: int = 1) -> Ob
     """An observable for `vr.sample`: `function(params)`, or `function(params, data)`.
 
     - `data`: handed to the function; an argument of the compiled program, not a constant in it.
-    - `every`: evaluate after every so many steps (counted from the end of burn-in).
+    - `every`: evaluate every `every` steps, counted from the end of burn-in.
     """
     if not callable(function):
         raise ValueError(

@@ -6,7 +6,7 @@ A cycle is a refresh, in parts, and then m steps; a chunk is any stretch of that
 
 All loops have dynamic bounds, so one compiled program serves chunks of every length, and where the
 line is cut changes no bit of the chain. What a step draws is a pure function of (chain key, l). The
-step counter l is common to all chains, so under vmap every bound and branch stays one.
+step counter l is common to all chains, so bounds and branches stay scalars under vmap.
 """
 
 from collections.abc import Callable
@@ -122,7 +122,8 @@ def per_chain(common: int = 0) -> Callable[[Callable], Callable]:
             axes = [0] * (len(arguments) - common) + [None] * common
             return (jax.vmap(one, axes) if batched else one)(*arguments)
 
-        chains.__name__, chains.__doc__ = function.__name__, function.__doc__
+        chains.__name__ = chains.__qualname__ = function.__name__
+        chains.__doc__ = function.__doc__
         return jax.jit(chains, static_argnames=("program", "batched", "careful"))
 
     return decorate

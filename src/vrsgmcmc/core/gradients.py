@@ -86,7 +86,7 @@ def likelihood_gradient(
 
 
 def cut(count: int, most: int) -> tuple[int, int]:
-    """How many parts of at most `most` rows, and of how many each, so that little is done twice."""
+    """How many parts of at most `most` rows, and the rows of each: the last part overlaps least."""
     if count == 0:
         return 0, 0
     fewest = -(-count // most)

@@ -184,12 +184,12 @@ def check_pair(posterior: object, estimator: object, integrator: object) -> None
     if not isinstance(estimator, Estimator):
         raise TypeError(
             f"estimator must be a description such as vr.practical() or vr.minibatch(), got "
-            f"{_call_hint(estimator)}."
+            f"{_call_hint(estimator)}. A class of your own inherits from vrsgmcmc.core.Estimator."
         )
     if not isinstance(integrator, Integrator):
         raise TypeError(
             f"integrator must be a description such as vr.sgld() or vr.sghmc(friction), got "
-            f"{_call_hint(integrator)}."
+            f"{_call_hint(integrator)}. A class of your own inherits from vrsgmcmc.core.Integrator."
         )
     estimator.check_posterior(posterior)
 
@@ -210,6 +210,11 @@ def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int) ->
         raise ValueError(
             f"{estimator.name}(anchor_size={anchor}): anchor_size is larger than the data, which "
             f"have {size} rows. Use svrg() for an anchor that sees all of them."
+        )
+    if 0 < anchor < size and estimator.refresh_period(size, batch_size or size) is None:
+        raise ValueError(
+            f"{estimator.name}(): its one refresh visits {anchor} of {size} data, but an estimator "
+            "that refreshes once visits all of them. Return the size from refresh_size, or a period."
         )
     estimator.check_sizes(size, batch_size)
 

@@ -32,7 +32,7 @@ class Table(Mapping[str, Callable[..., Any]]):
         return len(self.names)
 
     def __repr__(self) -> str:
-        return f"{{{', '.join(self.names)}}}"
+        return f"Table({', '.join(self.names)})"
 
 
 ESTIMATORS, INTEGRATORS = Table(estimators), Table(integrators)

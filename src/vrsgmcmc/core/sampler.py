@@ -23,6 +23,8 @@ from vrsgmcmc.core.methods import ESTIMATORS, INTEGRATORS
 from vrsgmcmc.core.tree import named_leaves
 from vrsgmcmc.core.types import STATIC, Estimator, Integrator, Params
 
+FUNCTION = "a function"  # what a record says in the place of code
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -75,16 +77,20 @@ class Sampler:
 
         `center`: the centre of a control variate, in the place of the one that the record names.
         """
-        values = dict(record)
         try:
+            values = {each.name: record[each.name] for each in dataclasses.fields(cls)}
             for kind, table in (("estimator", ESTIMATORS), ("integrator", INTEGRATORS)):
                 options = dict(values[kind])
                 name = options.pop("name")
-                if name not in table or name == "ito":
+                if name not in table:
                     raise ValueError(f"settings: unknown {kind} {name!r}.")
-                if "center" in options:
+                if options.get("center") is not None:
+                    if center is None:
+                        raise ValueError("settings: a record does not hold the centre. Give it.")
                     options["center"] = center
                 values[kind] = table[name](**options)
+            if values["step_size"] == FUNCTION:
+                raise ValueError("settings: a record does not hold the schedule of step sizes.")
             return cls(**values)
         except (KeyError, TypeError) as error:
             raise ValueError(f"these are not the settings of a run: {error}.") from error
@@ -103,7 +109,7 @@ def to_json(value: Any) -> Any:
             return [float(number) for number in numbers.ravel()]
         return {"sha256": tree_sum(value), "shape": list(numbers.shape)}
     if callable(value):
-        return "a function"
+        return FUNCTION
     return {name: to_json(leaf) for name, leaf in named_leaves(value)}
 
 

@@ -11,6 +11,7 @@ periods, words) is marked STATIC, hence part of the compilation cache's key.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -77,10 +78,12 @@ class Estimator(Protocol):
     name: ClassVar[str]
     uses_all_data: ClassVar[bool] = False  # a step visits all data, whatever the batch size
 
+    @abstractmethod
     def cost(self, size: int, batch_size: int) -> int:
         """Per-datum gradient evaluations of one step."""
         ...
 
+    @abstractmethod
     def estimate(
         self,
         posterior: Posterior,
@@ -174,6 +177,7 @@ class Integrator(Protocol):
         """The first values of the integrator's own variables, such as momenta."""
         return ()
 
+    @abstractmethod
     def step(
         self,
         key: PRNGKey,

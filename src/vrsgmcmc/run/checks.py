@@ -262,7 +262,7 @@ def check_continuation(
 
 
 def check_refreshed(state: State, estimator: Estimator) -> None:
-    """A state that has made no step was refreshed: its estimator refreshes once, and not again."""
+    """Refuse a state that was never refreshed, of an estimator that refreshes once."""
     refreshes = estimator.refresh_size(1) > 0
     if refreshes and int(state.step.max()) == 0 and not all_finite(state.memory):
         raise ValueError(

@@ -40,9 +40,7 @@ def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
     observables = zip(setup.names, setup.setting.observables, strict=True)
     return {
         **{
-            name: value
-            for name, value in setup.settings.items()
-            if not hasattr(setup.sampler, name)
+            name: value for name, value in setup.settings.items() if name not in vars(setup.sampler)
         },
         **setup.sampler.to_json(),
         "step_size": to_json(setup.step_sizes),

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import jax
 
-SECONDS_TO_FINISH = 5.0  # that the chunk in hand has after a signal
+SECONDS_TO_FINISH = 5.0  # allowed for the current chunk after a signal
 POLL_SECONDS = 0.1
 
 
@@ -33,7 +33,7 @@ class Interruption:
         raise SystemExit(128 + self.number)
 
     def wait(self, values: Any) -> None:
-        """Wait until arrays are computed; after a signal, for so many seconds and no longer.
+        """Wait until arrays are computed; after a signal, for at most SECONDS_TO_FINISH.
 
         Another thread waits inside JAX, because there no signal is seen.
         """

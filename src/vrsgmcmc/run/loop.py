@@ -33,7 +33,7 @@ from vrsgmcmc.run.start import chain_roots, refresh_initially, start
 from vrsgmcmc.run.storage import Checkpoint, DirectoryStorage, MemoryStorage
 from vrsgmcmc.run.timeline import Clock, Pace, Timeline
 
-PROGRESS_ROWS = 256  # data for the mean log-likelihood in the progress table
+PROGRESS_ROWS = 256  # data for the mean log-likelihood in the progress display
 
 logger = logging.getLogger("vrsgmcmc")
 
@@ -250,7 +250,7 @@ def stack(trees: list) -> Any:
 
 @partial(jax.jit, static_argnames=("posterior", "rows"))
 def mean_likelihood(posterior: Posterior, rows: int, params: Params, data: Data):
-    """The mean log-likelihood of the first rows, for the eye."""
+    """The mean log-likelihood of the first rows, for the progress display."""
     items = jax.tree.map(lambda leaf: leaf[:rows], data)
     batch = Batch(jnp.arange(rows), items)
     return jnp.mean(row_likelihoods(posterior, params, batch, jax.random.key(0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,8 +107,8 @@ class Result:
         return self.load_draws()
 
     def with_draws(self, draws: PyTree) -> Result:
-        """This result with other draws."""
-        return replace(self, load_draws=lambda: draws)
+        """This result with other draws, as many of each chain."""
+        return replace(self, load_draws=partial(constant, draws))
 
     def summary(self, **options: Any) -> pandas.DataFrame:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
@@ -166,6 +166,11 @@ class Result:
             "python": platform.python_version(),
             "device": jax.devices()[0].platform,
         }
+
+
+def constant(value: Any) -> Any:
+    """The value itself: `partial(constant, draws)` loads draws that are in memory."""
+    return value
 
 
 def make_result(

@@ -87,7 +87,7 @@ def start(setup: Setup, roots: Roots, check_signal: Callable[[], None]) -> tuple
 def refresh_initially(
     setup: Setup, roots: Roots, state: State, check_signal: Callable[[], None], clock: Clock
 ) -> State:
-    """The one refresh of an estimator that has just one, before the first step of a group of chains."""
+    """The initial refresh of a group of chains, for an estimator that refreshes once."""
     program, batched = setup.program, setup.batched
     parts, first, pace = -(-program.size // program.part), 0, Pace(1)
     partial_sum = compiled.empty_sum(program, setup.setting, state, batched=batched)

@@ -1,4 +1,4 @@
-"""Step sizes: a number, one for each chain, or a schedule of the step; looked at before the start."""
+"""Step sizes: a number, one for each chain, or a schedule; evaluated and checked before the run."""
 
 from collections.abc import Callable
 from functools import partial

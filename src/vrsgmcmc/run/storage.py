@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from vrsgmcmc.core import Carry, nbytes
 from vrsgmcmc.run import fingerprint, store
 from vrsgmcmc.run.memory import check_memory
-from vrsgmcmc.run.result import Result, Totals, make_result
+from vrsgmcmc.run.result import Result, Totals, constant, make_result
 from vrsgmcmc.run.setup import Setup
 from vrsgmcmc.run.store import trees
 
@@ -38,7 +39,7 @@ class Checkpoint(NamedTuple):
 
 
 def empty_draws(setup: Setup, count: int) -> Any:
-    """Room for so many draws of every chain."""
+    """Empty arrays for `count` draws of every chain."""
     return jax.tree.map(
         lambda leaf: np.empty((setup.num_chains, count, *leaf.shape), leaf.dtype), setup.shapes
     )
@@ -72,9 +73,9 @@ class MemoryStorage:
 
     def draws_loader(self, steps: int) -> Callable[[], Any]:
         if not self.setup.program.slots:
-            return lambda: None
+            return partial(constant, None)
         draws = self.room(0, self.setup.draws_before(self.setup.first + steps))
-        return lambda: draws
+        return partial(constant, draws)
 
 
 class RunDirectory:
@@ -121,7 +122,9 @@ class RunDirectory:
         try:
             totals, unit = Totals.from_json(record), record["unit"]
         except (KeyError, TypeError, ValueError) as error:
-            raise store.RunError(f"{run.path}: the commit tells no progress ({error!r})") from error
+            raise store.RunError(
+                f"{run.path}: the commit has no valid progress ({error!r})"
+            ) from error
         estimator = setup.sampler.estimator
         if setup.fresh and estimator.seeks_mode:
             memory = jax.tree.map(lambda leaf: leaf[0], carry.state.memory)
@@ -131,7 +134,7 @@ class RunDirectory:
     def draws_loader(self, run: store.Run) -> Callable[[], Any]:
         """Reads the draws when it is called; None: none were stored."""
         if self.layout is None:
-            return lambda: None
+            return partial(constant, None)
 
         def load() -> Any:
             leaves = list(run.leaves.values())
@@ -221,7 +224,7 @@ def read_result(run: store.Run) -> Result:
     diverged = [divergence.chain for divergence in totals.divergences]
     first = config["first_step"] + config["burn_in"]
     return Result(
-        load_draws=lambda: draws,
+        load_draws=partial(constant, draws),
         averages=run.averages,
         evaluations=run.progress["evaluations"],
         data_passes=run.progress["data_passes"],

@@ -52,7 +52,7 @@ class Pace:
         self.other = 0, 0.0  # an earlier call of another length
 
     def took(self, length: int, seconds: float) -> None:
-        """Learn from a call of so many units that took so many seconds."""
+        """Learn from a call of `length` units that took `seconds`."""
         before, then = self.other
         self.calls += 1
         if before and max(before, length) >= 1.5 * min(before, length):

@@ -82,9 +82,13 @@ class Anchored(Estimator):
         return GradientSum(add(partial_sum.gradient, gradient), partial_sum.count + count)
 
     def renew(self, partial_sum: GradientSum, memory, position, augment_key, size):
+        gradient = partial_sum.gradient.value
+        if self.refresh_size(size) < size:
+            scale = size / partial_sum.count
+            gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), gradient)
         return memory._replace(
             anchor=self.anchor(memory, position),
-            gradient=partial_sum.gradient.value,
+            gradient=gradient,
             augment_key=jax.random.key_data(augment_key),
         )
 

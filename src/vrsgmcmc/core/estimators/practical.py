@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from vrsgmcmc.core.arguments import whole
-from vrsgmcmc.core.estimators.anchored import Anchored, GradientSum
+from vrsgmcmc.core.estimators.anchored import Anchored
 from vrsgmcmc.core.types import STATIC, Params
 
 
@@ -65,12 +65,6 @@ class Practical(Anchored):
 
         return jax.tree.map(mean, memory.past)
 
-    def renew(self, partial_sum: GradientSum, memory, position, augment_key, size):
-        memory = super().renew(partial_sum, memory, position, augment_key, size)
-        scale = size / partial_sum.count
-        gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), memory.gradient)
-        return memory._replace(gradient=gradient)
-
     def estimate(self, posterior, memory, point, batch, augment_key, size):
         if (count := batch.index.shape[0]) >= self.anchor_size:
             raise ValueError(
@@ -99,7 +93,7 @@ def practical(anchor_size: int = 100, period: int = 10, average: int = 1) -> Pra
     """Algorithm 1: 2 n2 evaluations per step and n1 per refresh.
 
     Variance N (N-n2)/n2 S2(alpha - beta) + N (N-n1)/n1 S2(beta) at each step; the second part is the
-    same in all m steps of a cycle, so for small steps it counts m times (see docs/theory).
+    same in all m steps of a cycle, so for small steps it counts m times: docs/variance-reduction.md.
 
     - `anchor_size`: n1, the data of the old gradient; must exceed the batch size.
     - `period`: m, steps between two refreshes.

@@ -1,13 +1,16 @@
 """Whether a run directory holds the run that is asked for."""
 
 import logging
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from vrsgmcmc.core import Sampler, to_json
 from vrsgmcmc.run.store import environment
 from vrsgmcmc.run.store.files import RunError
 
 logger = logging.getLogger("vrsgmcmc")
+DEFAULTS = {f.name: to_json(f.default) for f in fields(Sampler) if f.default is not MISSING}
 
 
 def check_same(
@@ -16,7 +19,8 @@ def check_same(
     """Refuse another run, and say what is different; note what may change bits."""
     there = commit["environment"]
     binding, notes = environment.compare(there, surroundings)
-    other = list(environment.differences(commit["config"], config))
+    # an option that is newer than the run had its default there
+    other = list(environment.differences({**DEFAULTS, **commit["config"]}, config))
     if commit["finished"]:  # it is only read, so any machine and any version will do
         binding = [text for text in binding if text.startswith(("data", "seed"))]
         if there.get("versions") != surroundings["versions"]:
