@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from vrsgmcmc.core import Carry, Roots, Span, compiled
 from vrsgmcmc.run.result import Divergence
-
-if TYPE_CHECKING:
-    from vrsgmcmc.run.setup import Setup
+from vrsgmcmc.run.setup import Setup
 
 
 def locate(

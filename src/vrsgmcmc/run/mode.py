@@ -53,7 +53,7 @@ def find_mode(
             break
     if not np.isfinite(values[-1]):
         raise ValueError(
-            "control_variate(): the search for a posterior mode left the finite numbers. Pass a "
+            "control_variate(): the search for a posterior mode became non-finite. Pass a "
             "centre: control_variate(center=...)."
         )
     return params, evaluations
@@ -64,15 +64,13 @@ def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
     """One iteration: a direction, and a line search along it."""
     batch = all_rows(data)
 
-    def height(params) -> Array:
+    def loss(params) -> Array:
         return jnp.negative(log_posterior(posterior, params, batch))
 
     optimizer = optax.lbfgs()
     state = optimizer.init(params) if state is None else state
-    value, slope = jax.value_and_grad(height)(params)
-    updates, state = optimizer.update(
-        slope, state, params, value=value, grad=slope, value_fn=height
-    )
+    value, slope = jax.value_and_grad(loss)(params)
+    updates, state = optimizer.update(slope, state, params, value=value, grad=slope, value_fn=loss)
     passes = 1 + state[-1].info.num_linesearch_steps
     return optax.apply_updates(params, updates), state, value, passes
 
@@ -98,11 +96,11 @@ def _forward(posterior, params, batch):
     return log_posterior(posterior, params, batch), (params, batch)
 
 
-def _backward(posterior, residuals, height):
+def _backward(posterior, residuals, cotangent):
     params, batch = residuals
     likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
     gradient = jax.tree.map(
-        lambda a, b: height * (a + b), prior_gradient(posterior, params), likelihood
+        lambda a, b: cotangent * (a + b), prior_gradient(posterior, params), likelihood
     )
     return gradient, None
 

@@ -15,12 +15,11 @@ import numpy as np
 from jaxtyping import Bool, PyTree
 
 from vrsgmcmc.core import Data, Posterior, Sampler, State, distinct, named_leaves
+from vrsgmcmc.run.setup import Setup
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-    from vrsgmcmc.run.setup import Setup
 
 
 class Divergence(NamedTuple):

@@ -137,17 +137,16 @@ class RunDirectory:
             return partial(constant, None)
 
         def load() -> Any:
-            leaves = list(run.leaves.values())
-            needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
-            check_memory(
-                int(needed),
+            leaves = read_leaves(
+                run,
                 f"result.draws of {run.path.name}, read into memory,",
                 f"Read them in parts: vrsgmcmc.store.open({str(run.path)!r}).draws is an "
                 "xarray.DataTree that stays on disk.",
             )
-            dtypes = [leaf.dtype for leaf in jax.tree.leaves(self.setup.shapes)]
-            arrays = [np.asarray(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
-            return jax.tree.unflatten(jax.tree.structure(self.setup.shapes), arrays)
+            draws = jax.tree.unflatten(jax.tree.structure(self.setup.shapes), leaves.values())
+            return jax.tree.map(
+                lambda leaf, like: leaf.astype(like.dtype), draws, self.setup.shapes
+            )
 
         return load
 
@@ -213,14 +212,19 @@ def current_names(arrays: dict[str, Any]) -> dict[str, Any]:
     return {rename(name): array for name, array in arrays.items()}
 
 
+def read_leaves(run: store.Run, what: str, instead: str) -> dict[str, np.ndarray]:
+    """The draws of each leaf, where they fit in memory."""
+    leaves = run.leaves
+    needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves.values())
+    check_memory(int(needed), what, instead)
+    return {name: np.asarray(leaf) for name, leaf in leaves.items()}
+
+
 def read_result(run: store.Run) -> Result:
     """The committed part of a run, without its model: draws are a dict by the names of the leaves."""
     totals, config = Totals.from_json(run.progress), run.config
-    needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in run.leaves.values())
-    check_memory(
-        int(needed), f"{run.path}: the draws", "Read them in parts with vrsgmcmc.store.open."
-    )
-    draws = {name: np.asarray(leaf) for name, leaf in run.leaves.items()} or None
+    advice = "Read them in parts with vrsgmcmc.store.open."
+    draws = read_leaves(run, f"{run.path}: the draws", advice) or None
     diverged = [divergence.chain for divergence in totals.divergences]
     first = config["first_step"] + config["burn_in"]
     return Result(
