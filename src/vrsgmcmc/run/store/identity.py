@@ -19,8 +19,9 @@ def check_same(
     """Refuse another run, and say what is different; note what may change bits."""
     there = commit["environment"]
     binding, notes = environment.compare(there, surroundings)
+    defaults = {name: DEFAULTS[name] for name in DEFAULTS.keys() & config.keys()}
     # an option that is newer than the run had its default there
-    other = list(environment.differences({**DEFAULTS, **commit["config"]}, config))
+    other = list(environment.differences({**defaults, **commit["config"]}, config))
     if commit["finished"]:  # it is only read, so any machine and any version will do
         binding = [text for text in binding if text.startswith(("data", "seed"))]
         if there.get("versions") != surroundings["versions"]:
