@@ -70,3 +70,13 @@ def test_an_unfinished_run_of_another_program_is_refused_with_both_versions(copy
     ours = r"made with vrsgmcmc 0\.1\.0, and this is 0\.2"
     with pytest.raises(vr.store.RunError, match=rf"model\.stablehlo(.|\n)*{ours}"):
         run(copy)
+
+
+def test_an_option_that_is_newer_than_a_run_had_its_default_there(copy):
+    for name in (commits.CURRENT, commits.PREVIOUS):
+        commit = commits.load(copy, name)
+        del commit["config"]["clip"]
+        (copy / name).write_bytes(commits.to_bytes(commit))
+    assert run(copy).evaluations == 12_000
+    with pytest.raises(vr.store.RunError, match=r"clip: None in the run, 1\.0 here"):
+        run(copy, clip=1.0)

@@ -1,0 +1,48 @@
+"""The record of how to run: its costs, and its one form as JSON."""
+
+import json
+
+import numpy as np
+import pytest
+
+import vrsgmcmc as vr
+from vrsgmcmc.core import Sampler
+
+SIZE = 100
+ESTIMATORS = [vr.full(), vr.minibatch(), vr.practical(20, 4, 2), vr.svrg(), vr.svrg(7), vr.saga()]
+INTEGRATORS = [vr.sgld(0.5), vr.psgld(), vr.sghmc(2.0), vr.sgnht(3.0), vr.splitting("UBU", 1.5)]
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda each: each.name)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_json_and_back(estimator, integrator):
+    sampler = Sampler(estimator, integrator, 1e-3, 5, "shuffled", "symmetric", 0.5)
+    record = json.loads(json.dumps(sampler.to_json()))
+    assert Sampler.from_json(record) == sampler
+    assert Sampler.from_json({**record, "num_steps": 10}) == sampler  # a record may say more
+
+
+def test_a_record_holds_neither_a_centre_nor_code():
+    center = np.arange(3.0)
+    record = Sampler(vr.control_variate(center), vr.sgld()).to_json()
+    assert Sampler.from_json(record, center=center).estimator == vr.control_variate(center)
+    with pytest.raises(ValueError, match="does not hold the centre"):
+        Sampler.from_json(record)
+    assert Sampler.from_json(
+        Sampler(vr.control_variate(), vr.sgld()).to_json()
+    ).estimator.seeks_mode
+    schedule = Sampler(vr.saga(), vr.sgld(), lambda l: 1e-3 / (1 + l)).to_json()
+    with pytest.raises(ValueError, match="does not hold the schedule"):
+        Sampler.from_json(schedule)
+    ito = Sampler(vr.saga(), vr.ito(lambda x, g: g(x), lambda x: 1.0)).to_json()
+    with pytest.raises(ValueError, match="drift must be a function"):
+        Sampler.from_json(ito)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+@pytest.mark.parametrize("allowance", [0, 99, 100, 101, 523.5, 4000])
+def test_affordable_steps_are_the_most_that_an_allowance_pays(estimator, allowance):
+    sampler = Sampler(estimator, vr.sgld(), batch_size=5)
+    steps = sampler.affordable_steps(SIZE, allowance)
+    assert steps == 0 or sampler.evaluations(SIZE, steps) <= allowance
+    assert sampler.evaluations(SIZE, steps + 1) > allowance
