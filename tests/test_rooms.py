@@ -99,6 +99,14 @@ def test_every_file_keeps_to_its_room(file):
     assert violations(file.read_text(), file) == []
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_inside_a_room_are_relative(file):
+    room = module_of(file)[:1]
+    assert not room or f"vrsgmcmc.{room[0]}" not in re.findall(
+        r"^\s*(?:from|import) (vrsgmcmc\.\w+)", file.read_text(), flags=re.MULTILINE
+    )
+
+
 def test_the_top_level_is_ten_rooms_and_the_facade():
     names = {path.stem for path in PACKAGE.iterdir() if path.name != "__pycache__"}
     assert names == {*ROOMS, "__init__", *FACADE} - {""}

@@ -9,18 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.quadratic import (
-    BATCH,
-    POSTERIOR,
-    SIZE,
-    START,
-    TREE,
-    F,
-    gradient,
-    refused,
-    start,
-    step,
-)
+from support.quadratic import BATCH, POSTERIOR, SIZE, START, TREE, F, gradient, refused, start, step
 
 import vrsgmcmc as vr
 

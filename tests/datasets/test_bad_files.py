@@ -14,13 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.dataset_files import (
-    BATCHES,
-    PICTURES,
-    TEXTS,
-    archive_bytes,
-    npz_bytes,
-)
+from support.dataset_files import BATCHES, PICTURES, TEXTS, archive_bytes, npz_bytes
 
 from vrsgmcmc import datasets
 from vrsgmcmc.datasets import CATALOGUE, cifar

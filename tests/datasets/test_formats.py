@@ -5,13 +5,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from support.dataset_files import (
-    DIGITS,
-    PICTURES,
-    archive_bytes,
-    batch_bytes,
-    npz_bytes,
-)
+from support.dataset_files import DIGITS, PICTURES, archive_bytes, batch_bytes, npz_bytes
 
 from vrsgmcmc import datasets
 from vrsgmcmc.datasets import cifar

@@ -7,16 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.sample_methods import (
-    KEY,
-    PRACTICAL,
-    STEPS,
-    D,
-    H,
-    Method,
-    assert_same_bits,
-    identity,
-)
+from support.sample_methods import KEY, PRACTICAL, STEPS, D, H, Method, assert_same_bits, identity
 
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled

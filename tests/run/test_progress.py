@@ -4,15 +4,7 @@ import io
 
 import numpy as np
 from rich.console import Console
-from support.sample_methods import (
-    PRACTICAL,
-    STEPS,
-    X,
-    Y,
-    assert_same_run,
-    loglik,
-    whole_run,
-)
+from support.sample_methods import PRACTICAL, STEPS, X, Y, assert_same_run, loglik, whole_run
 
 from vrsgmcmc.run import progress
 

@@ -13,13 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.crashes import Crash
-from support.small_runs import (
-    assert_same_run,
-    broken_run,
-    everything_in,
-    run,
-    whole_run,
-)
+from support.small_runs import assert_same_run, broken_run, everything_in, run, whole_run
 
 from vrsgmcmc.run import store
 from vrsgmcmc.run.store import commits, files

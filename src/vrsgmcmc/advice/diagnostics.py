@@ -29,9 +29,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import ArrayLike, Float, PyTree
 from scipy.spatial.distance import pdist
 
-from vrsgmcmc.advice.gradients import full_gradient
 from vrsgmcmc.core import Data, Params, Posterior, named_leaves
 from vrsgmcmc.theory import Noise, ZeroFrequency, noise
+
+from .gradients import full_gradient
 
 __all__ = ["Discrepancy", "NoiseRatio", "gradient_noise_ratio", "kernel_stein_discrepancy", "ksd"]
 

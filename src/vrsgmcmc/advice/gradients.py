@@ -3,14 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core import (
-    Data,
-    Params,
-    Posterior,
-    all_rows,
-    likelihood_gradient,
-    prior_gradient,
-)
+from vrsgmcmc.core import Data, Params, Posterior, all_rows, likelihood_gradient, prior_gradient
 
 
 def full_gradient(posterior: Posterior, data: Data, params: Params) -> Params:

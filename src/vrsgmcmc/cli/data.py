@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrsgmcmc.cli.options import say
-from vrsgmcmc.cli.parser import Parser
 from vrsgmcmc.core import did_you_mean
 from vrsgmcmc.datasets import CATALOGUE, find, places
+
+from .options import say
+from .parser import Parser
 
 if TYPE_CHECKING:
     from vrsgmcmc.datasets import Dataset, File

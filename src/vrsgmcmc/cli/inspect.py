@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrsgmcmc.cli.options import add_model, command_line, read_run, say
-from vrsgmcmc.cli.parser import Parser
-from vrsgmcmc.cli.sample import open_job, print_summary
+from .options import add_model, command_line, read_run, say
+from .parser import Parser
+from .sample import open_job, print_summary
 
 if TYPE_CHECKING:
-    from vrsgmcmc.cli.jobs import Job, Problem
     from vrsgmcmc.run import Result
+
+    from .jobs import Job, Problem
 
 DAMAGED = 1
 
@@ -20,8 +21,9 @@ def verify(words: list[str]) -> int:
     description = "Check every file of a run against the sha256 that was committed."
     path = read_run("verify", description, words, with_model=False)["run"]
 
-    from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
+
+    from . import jobs
 
     commits = [path / name for name in ("commit.json", "commit.previous.json")]
     if not jobs.is_job(path) and not any(file.exists() for file in commits):
@@ -38,7 +40,7 @@ def summary(words: list[str]) -> int:
     description = "Means, standard deviations, ESS and R-hat of a run, as far as it is."
     path = read_run("summary", description, words, with_model=False)["run"]
 
-    from vrsgmcmc.cli.jobs import stored_runs
+    from .jobs import stored_runs
 
     run = stored_runs.open_run(path)
     for note in run.directory.notes:
@@ -67,8 +69,9 @@ def report(words: list[str]) -> int:
     paths, command = options.pop("runs"), command_line("report", words)
 
     from vrsgmcmc import reports
-    from vrsgmcmc.cli import jobs
-    from vrsgmcmc.cli.jobs import stored_runs
+
+    from . import jobs
+    from .jobs import stored_runs
 
     if len(paths) == 1 and jobs.is_job(paths[0]) and "out" not in options:
         job, problem, result = load_finished({**options, "run": paths[0]})
@@ -93,7 +96,7 @@ def audit(words: list[str]) -> int:
     description = "Is variance reduction helping this run, and what should be changed?"
     _, _, result = load_finished(read_run("audit", description, words))
 
-    from vrsgmcmc.cli import jobs
+    from . import jobs
 
     print(jobs.audit_result(result))
     return 0
@@ -101,8 +104,9 @@ def audit(words: list[str]) -> int:
 
 def load_finished(options: dict[str, Any]) -> tuple[Job, Problem, Result]:
     """A finished job, its problem and its result; `ValueError` if it is not finished."""
-    from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
+
+    from . import jobs
 
     job, problem = open_job(options)
     status = store.open(job.chains).status if job.chains.exists() else "not started"

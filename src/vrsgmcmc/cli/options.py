@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrsgmcmc.cli import configuration
-from vrsgmcmc.cli.parser import Parser
+from . import configuration
+from .parser import Parser
 
 if TYPE_CHECKING:
-    from vrsgmcmc.cli.configuration import Config
+    from .configuration import Config
 
 SWITCHES = ("standardise", "intercept")
 

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from vrsgmcmc.cli.configuration import KEYS
-from vrsgmcmc.cli.options import read_config, say
+from .configuration import KEYS
+from .options import read_config, say
 
 TEST_STEPS = 200
 
@@ -15,7 +15,7 @@ def plan(words: list[str]) -> int:
     if config.step_size is not None:
         raise ValueError("step_size is given, so there is nothing to plan. Leave it out.")
 
-    from vrsgmcmc.cli import jobs
+    from . import jobs
 
     choice = jobs.choose(config, jobs.build_problem(config, *jobs.read(config)), say)
     for note in choice.notes:
@@ -39,9 +39,10 @@ def check(words: list[str]) -> int:
     import jax
     import jax.numpy as jnp
 
-    from vrsgmcmc.cli import jobs
     from vrsgmcmc.core import Batch, named_leaves, nbytes, square_norm
     from vrsgmcmc.run import is_function, log_posterior, sample
+
+    from . import jobs
 
     ready, function = jobs.read(config)
     problem = jobs.build_problem(config, ready, function)

@@ -6,10 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from vrsgmcmc.cli.options import command_line
-from vrsgmcmc.cli.parser import Parser
 from vrsgmcmc.core import did_you_mean
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
+
+from .options import command_line
+from .parser import Parser
 
 ALL = "all"
 

@@ -6,11 +6,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrsgmcmc.cli.options import command_line, read_config, read_run, say
+from .options import command_line, read_config, read_run, say
 
 if TYPE_CHECKING:
-    from vrsgmcmc.cli.jobs import Job, Problem
     from vrsgmcmc.reports import Summary
+
+    from .jobs import Job, Problem
 
 DIVERGED = 3
 MOST_ROWS = 20  # of the summary on the terminal
@@ -24,7 +25,7 @@ def sample(words: list[str]) -> int:
         words,
     )
 
-    from vrsgmcmc.cli import jobs
+    from . import jobs
 
     ready, function = jobs.read(config)
     out = config.out or Path(f"{config.data.stem}-run")
@@ -50,8 +51,9 @@ def resume(words: list[str]) -> int:
 
 def open_job(options: dict[str, Any]) -> tuple[Job, Problem]:
     """The job in a directory, and its problem."""
-    from vrsgmcmc.cli import jobs
     from vrsgmcmc.run import store
+
+    from . import jobs
 
     path, model = options["run"], options.get("model")
     if not jobs.is_job(path) and (path / "commit.json").is_file():
@@ -67,8 +69,9 @@ def open_job(options: dict[str, Any]) -> tuple[Job, Problem]:
 
 def run_job(job: Job, problem: Problem) -> int:
     """Run a job to its end, and write its predictions, scores and report."""
-    from vrsgmcmc.cli import jobs
     from vrsgmcmc.reports import summarise
+
+    from . import jobs
 
     resume = shlex.join(["vrsgmcmc", "resume", str(job.path)])
     resume += " --model FILE.py:FUNCTION" * job.needs_code

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from vrsgmcmc.core.arguments import whole
-from vrsgmcmc.core.tree import Sum, add, empty_sum
-from vrsgmcmc.core.types import STATIC, Params, Scalar
+from .arguments import whole
+from .tree import Sum, add, empty_sum
+from .types import STATIC, Params, Scalar
 
 
 @jax.tree_util.register_dataclass

@@ -19,14 +19,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from vrsgmcmc.core.averages import Average, Observable, average_value, start_average, update_average
-from vrsgmcmc.core.gradients import split_part
-from vrsgmcmc.core.kernel import Kernel
-from vrsgmcmc.core.order import all_rows, draw, rows
-from vrsgmcmc.core.rng import fold
-from vrsgmcmc.core.sampler import Sampler
-from vrsgmcmc.core.tree import all_finite, select
-from vrsgmcmc.core.types import Batch, Data, Params, Posterior, PRNGKey, State
+from .averages import Average, Observable, average_value, start_average, update_average
+from .gradients import split_part
+from .kernel import Kernel
+from .order import all_rows, draw, rows
+from .rng import fold
+from .sampler import Sampler
+from .tree import all_finite, select
+from .types import Batch, Data, Params, Posterior, PRNGKey, State
 
 LONGEST_CHUNK = 2**16  # units
 LONGEST_BLOCK = 32  # steps whose keys and indices are drawn at once

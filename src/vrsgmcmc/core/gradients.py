@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from vrsgmcmc.core.tree import add, empty_sum, nbytes
-from vrsgmcmc.core.types import Batch, Params, Posterior, PRNGKey
+from .tree import add, empty_sum, nbytes
+from .types import Batch, Params, Posterior, PRNGKey
 
 PART_BYTES = 3 * 2**23  # intermediate values of one part: beyond the caches XLA:CPU gets slower
 PART_PARAMS = 7  # but they are at least so many times the parameters, all of which a part adds to,

@@ -11,22 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core.arguments import positive, whole
-from vrsgmcmc.core.gradients import cut, part_size, split_part
-from vrsgmcmc.core.rng import as_key, common, fold
-from vrsgmcmc.core.sampler import Sampler
-from vrsgmcmc.core.tree import cast, square_norm
-from vrsgmcmc.core.types import (
-    Batch,
-    Estimator,
-    Info,
-    Integrator,
-    Params,
-    Posterior,
-    PRNGKey,
-    Scalar,
-    State,
-)
+from .arguments import positive, whole
+from .gradients import cut, part_size, split_part
+from .rng import as_key, common, fold
+from .sampler import Sampler
+from .tree import cast, square_norm
+from .types import Batch, Estimator, Info, Integrator, Params, Posterior, PRNGKey, Scalar, State
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from vrsgmcmc.core import estimators, integrators
+from . import estimators, integrators
 
 
 class Table(Mapping[str, Callable[..., Any]]):

@@ -35,10 +35,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
-from vrsgmcmc.core.arguments import one_of
-from vrsgmcmc.core.rng import fold, integers, words
-from vrsgmcmc.core.tree import take
-from vrsgmcmc.core.types import Batch, Data, PRNGKey
+from .arguments import one_of
+from .rng import fold, integers, words
+from .tree import take
+from .types import Batch, Data, PRNGKey
 
 Step = Int[Array, ""] | int
 Indices = Int[Array, " n"]

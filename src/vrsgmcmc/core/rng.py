@@ -29,7 +29,7 @@ from jax.custom_batching import custom_vmap
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32, Key, UInt32
 
-from vrsgmcmc.core.types import Params, PRNGKey
+from .types import Params, PRNGKey
 
 Word: TypeAlias = UInt32[Array, "..."]
 

@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core.methods import ESTIMATORS, INTEGRATORS
-from vrsgmcmc.core.tree import named_leaves
-from vrsgmcmc.core.types import STATIC, Estimator, Integrator, Params
+from .methods import ESTIMATORS, INTEGRATORS
+from .tree import named_leaves
+from .types import STATIC, Estimator, Integrator, Params
 
 FUNCTION = "a function"  # what a record says in the place of code
 

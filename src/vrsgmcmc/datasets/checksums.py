@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from vrsgmcmc.datasets.catalogue import File
+from .catalogue import File
 
 
 def content(file: File, path: Path) -> bytes:

@@ -17,11 +17,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from vrsgmcmc.datasets.arrays import UNREADABLE, problem, read_array
-from vrsgmcmc.datasets.catalogue import CATALOGUE
-from vrsgmcmc.datasets.checksums import check_sum, content, repair_hint
-from vrsgmcmc.datasets.locate import obtain
-from vrsgmcmc.datasets.types import Images
+from .arrays import UNREADABLE, problem, read_array
+from .catalogue import CATALOGUE
+from .checksums import check_sum, content, repair_hint
+from .locate import obtain
+from .types import Images
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),

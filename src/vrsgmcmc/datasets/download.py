@@ -24,8 +24,8 @@ from typing import IO
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from vrsgmcmc.datasets.catalogue import File
-from vrsgmcmc.datasets.meter import Meter, meter
+from .catalogue import File
+from .meter import Meter, meter
 
 TIMEOUT = 30.0  # seconds to wait for a response, or for the next bytes
 WINDOW, SLOWEST = 60.0, 1024.0  # a mirror is too slow below SLOWEST bytes/s over WINDOW seconds

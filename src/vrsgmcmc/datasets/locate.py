@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from vrsgmcmc.datasets.catalogue import Dataset, File
+from .catalogue import Dataset, File
 
 DATA, OFFLINE = "VRSGMCMC_DATA", "VRSGMCMC_OFFLINE"
 
@@ -32,7 +32,7 @@ def obtain(
     if os.environ.get(OFFLINE, "0") not in ("", "0"):
         reason = f"{OFFLINE} forbids to download them."
         raise FileNotFoundError(missing_message(dataset, missing, home, reason))
-    from vrsgmcmc.datasets.download import Unavailable, download
+    from .download import Unavailable, download
 
     for number, file in enumerate(missing):
         path = home / dataset.name / file.name

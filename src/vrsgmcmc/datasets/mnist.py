@@ -14,10 +14,10 @@ import struct
 import numpy as np
 from jaxtyping import UInt8
 
-from vrsgmcmc.datasets.catalogue import CATALOGUE
-from vrsgmcmc.datasets.checksums import content, unpack
-from vrsgmcmc.datasets.locate import obtain
-from vrsgmcmc.datasets.types import Images
+from .catalogue import CATALOGUE
+from .checksums import content, unpack
+from .locate import obtain
+from .types import Images
 
 MOST_BYTES = 16 + 60_000 * 28 * 28  # limit of an unpacked file
 

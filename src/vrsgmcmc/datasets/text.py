@@ -12,10 +12,10 @@ import os
 
 import numpy as np
 
-from vrsgmcmc.datasets.catalogue import CATALOGUE
-from vrsgmcmc.datasets.checksums import content
-from vrsgmcmc.datasets.locate import obtain
-from vrsgmcmc.datasets.types import Tokens
+from .catalogue import CATALOGUE
+from .checksums import content
+from .locate import obtain
+from .types import Tokens
 
 END = "<eos>"
 

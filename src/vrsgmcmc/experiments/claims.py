@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vrsgmcmc.experiments.curves import (
+from vrsgmcmc.reports import Claim
+
+from .curves import (
     PLACES,
     Axis,
     Comparison,
@@ -21,8 +23,7 @@ from vrsgmcmc.experiments.curves import (
     if_finite,
     standard_error,
 )
-from vrsgmcmc.experiments.methods import ANCHORED, EQUAL, PAPER, SGLD, SHUFFLED, SVRG
-from vrsgmcmc.reports import Claim
+from .methods import ANCHORED, EQUAL, PAPER, SGLD, SHUFFLED, SVRG
 
 PASSES: dict[str, Axis] = {
     "data passes": MethodResult.passes,

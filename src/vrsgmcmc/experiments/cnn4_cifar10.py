@@ -4,13 +4,14 @@ from functools import partial
 
 import numpy as np
 
-from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
-from vrsgmcmc.experiments.images import evaluation_sets, pictures
-from vrsgmcmc.experiments.methods import DEEP
-from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import cnn
+
+from . import networks
+from .experiment import Experiment, Size, Subject
+from .images import evaluation_sets, pictures
+from .methods import DEEP
+from .segments import Task
+from .settings import Settings
 
 EVALUATION_IMAGES = 2000
 SMOKE_WIDTHS = (2, 2, 2, 2)

@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vrsgmcmc.experiments.curves import grade, if_finite
-from vrsgmcmc.experiments.methods import PAPER, SGLD
-from vrsgmcmc.experiments.settings import Outcome
 from vrsgmcmc.reports import Claim, Report
+
+from .curves import grade, if_finite
+from .methods import PAPER, SGLD
+from .settings import Outcome
 
 HARDER = ("mlp-cifar10", "cnn4-cifar10", "resnet20-cifar10")
 Rows: TypeAlias = Sequence[Mapping[str, Any]]  # of curves.csv

@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.experiments.methods import paper_evaluations
-from vrsgmcmc.experiments.segments import Trace
+
+from .methods import paper_evaluations
+from .segments import Trace
 
 PLACES = 50  # at which curves are compared, evenly on a logarithmic axis
 

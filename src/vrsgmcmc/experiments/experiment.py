@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.experiments.claims import network_claims
-from vrsgmcmc.experiments.curves import Results
-from vrsgmcmc.experiments.methods import METHODS
-from vrsgmcmc.experiments.scores import EvaluationSet
-from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.reports import Claim
+
+from .claims import network_claims
+from .curves import Results
+from .methods import METHODS
+from .scores import EvaluationSet
+from .segments import Task
+from .settings import Settings
 
 
 class Subject(NamedTuple):

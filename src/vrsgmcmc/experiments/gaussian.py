@@ -16,13 +16,14 @@ from vrsgmcmc import models, theory
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
 from vrsgmcmc.core.integrators import sgld
-from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.curves import Axis, MethodResult, Results, standard_error
-from vrsgmcmc.experiments.methods import check_passes, paper_evaluations
-from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
-from vrsgmcmc.experiments.segments import Task, cuts, run_segments
-from vrsgmcmc.experiments.settings import ChainSize, Outcome, Settings
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
+
+from .checkpoints import Checkpoints
+from .curves import Axis, MethodResult, Results, standard_error
+from .methods import check_passes, paper_evaluations
+from .progress import ExperimentProgress, MethodProgress
+from .segments import Task, cuts, run_segments
+from .settings import ChainSize, Outcome, Settings
 
 N, N1, PERIOD = 1000, 200, 10
 STEP_SIZES = tuple(float(f"{h:.1g}") for h in np.geomspace(1e-4, 1.0, 13))  # h (N + 1)

@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from vrsgmcmc import datasets
-from vrsgmcmc.experiments.scores import EvaluationSet
-from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import pixels
+
+from .scores import EvaluationSet
+from .settings import Settings
 
 VALIDATION, SMOKE = 5000, 200  # images for validation; of each part
 

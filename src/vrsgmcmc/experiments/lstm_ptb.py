@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.experiment import Experiment, Size
-from vrsgmcmc.experiments.methods import DEEP
-from vrsgmcmc.experiments.texts import texts
+from . import networks
+from .experiment import Experiment, Size
+from .methods import DEEP
+from .texts import texts
 
 EXPERIMENT = Experiment(
     title="Penn Treebank: an LSTM with 2 x 200 cells",

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
-from vrsgmcmc.experiments.images import centred, pictures
-from vrsgmcmc.experiments.mlp_mnist import subject
-from vrsgmcmc.experiments.settings import Settings
+from . import networks
+from .experiment import Experiment, Size, Subject
+from .images import centred, pictures
+from .mlp_mnist import subject
+from .settings import Settings
 
 
 def load(settings: Settings) -> Subject:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from vrsgmcmc import datasets
-from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
-from vrsgmcmc.experiments.images import Pictures, evaluation_sets, flat, pictures
-from vrsgmcmc.experiments.scores import EvaluationSet
-from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import mlp
+
+from . import networks
+from .experiment import Experiment, Size, Subject
+from .images import Pictures, evaluation_sets, flat, pictures
+from .scores import EvaluationSet
+from .segments import Task
+from .settings import Settings
 
 OTHER = 2000
 

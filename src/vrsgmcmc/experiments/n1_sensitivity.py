@@ -5,11 +5,12 @@ from functools import partial
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
 from vrsgmcmc.core.integrators import sgld
-from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.claims import anchor_claims
-from vrsgmcmc.experiments.experiment import Experiment, Size
-from vrsgmcmc.experiments.methods import ANCHORED
-from vrsgmcmc.experiments.mlp_cifar10 import load
+
+from . import networks
+from .claims import anchor_claims
+from .experiment import Experiment, Size
+from .methods import ANCHORED
+from .mlp_cifar10 import load
 
 BATCHES = (10, 30, 220)  # the paper's, and what a step costs with the smallest and largest anchor
 ANCHORS = (100, 200, 300, 400, 500, 600, 700, 1000, 2000)

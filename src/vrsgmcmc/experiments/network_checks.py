@@ -9,10 +9,11 @@ import numpy as np
 
 from vrsgmcmc.advice import Audit, audit
 from vrsgmcmc.core import Batch, Sampler, State, square_norm, take
-from vrsgmcmc.experiments.curves import Results
-from vrsgmcmc.experiments.experiment import Subject
-from vrsgmcmc.experiments.methods import PAPER
 from vrsgmcmc.reports import Probabilities, Section, Table, reliability, reliability_figure
+
+from .curves import Results
+from .experiment import Subject
+from .methods import PAPER
 
 GRADIENTS = 20
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.experiments import network_checks
-from vrsgmcmc.experiments.curves import AXES, MethodResult, Results, format_score, three_digits
-from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
-from vrsgmcmc.experiments.settings import Outcome
 from vrsgmcmc.reports import Report, Section, Table, audit_sections, figures
+
+from . import network_checks
+from .curves import AXES, MethodResult, Results, format_score, three_digits
+from .experiment import Experiment, Size, Subject
+from .settings import Outcome
 
 TITLES = {"nll": "negative log-likelihood", "error": "error", "perplexity": "perplexity"}
 ROWS = {"test": "test", "train": "training"}

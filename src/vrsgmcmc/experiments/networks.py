@@ -14,15 +14,16 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.core import Sampler, observable
-from vrsgmcmc.experiments import network_page
-from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.curves import MethodResult, format_score
-from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
-from vrsgmcmc.experiments.methods import PAPER, SGLD, check_passes
-from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
-from vrsgmcmc.experiments.scores import EvaluationSet
-from vrsgmcmc.experiments.segments import Trace, cuts, run_segments
-from vrsgmcmc.experiments.settings import Outcome, Settings
+
+from . import network_page
+from .checkpoints import Checkpoints
+from .curves import MethodResult, format_score
+from .experiment import Experiment, Size, Subject
+from .methods import PAPER, SGLD, check_passes
+from .progress import ExperimentProgress, MethodProgress
+from .scores import EvaluationSet
+from .segments import Trace, cuts, run_segments
+from .settings import Outcome, Settings
 
 TUNING_POINTS, TUNING_PREDICTIONS = 5, 10
 VALIDATION = "validation"

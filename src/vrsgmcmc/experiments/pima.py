@@ -26,15 +26,16 @@ from vrsgmcmc import datasets, models
 from vrsgmcmc.core import Sampler, observable
 from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
-from vrsgmcmc.experiments import claims, methods
-from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.curves import AXES, Axis, MethodResult, Results
-from vrsgmcmc.experiments.methods import ANCHORED, PAPER, SGLD, SVRG, check_passes
-from vrsgmcmc.experiments.progress import ExperimentProgress, MethodProgress
-from vrsgmcmc.experiments.scores import binary_nll, knowledge_error
-from vrsgmcmc.experiments.segments import Task, cuts, run_segments
-from vrsgmcmc.experiments.settings import ChainSize, Outcome, Settings
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
+
+from . import claims, methods
+from .checkpoints import Checkpoints
+from .curves import AXES, Axis, MethodResult, Results
+from .methods import ANCHORED, PAPER, SGLD, SVRG, check_passes
+from .progress import ExperimentProgress, MethodProgress
+from .scores import binary_nll, knowledge_error
+from .segments import Task, cuts, run_segments
+from .settings import ChainSize, Outcome, Settings
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # h N: per mean log-likelihood
 EVERY = 10  # steps between two predictions

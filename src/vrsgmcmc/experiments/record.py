@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.run.store import Folder, as_json, exclusive, without_home, xla_flags
+
+from .settings import Settings
 
 RECORD = "run.json"  # every folder of results has one
 LOCK = ".lock"  # locked by the one writer

@@ -12,16 +12,17 @@ import numpy as np
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import minibatch, practical
 from vrsgmcmc.core.integrators import sgld
-from vrsgmcmc.experiments import networks
-from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.cnn4_cifar10 import EVALUATION_IMAGES
-from vrsgmcmc.experiments.combined_page import join
-from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
-from vrsgmcmc.experiments.images import Pictures, evaluation_sets, pictures
-from vrsgmcmc.experiments.methods import DEEP, EQUAL, PAPER, SGLD
-from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Outcome, Settings
 from vrsgmcmc.models import resnet
+
+from . import networks
+from .checkpoints import Checkpoints
+from .cnn4_cifar10 import EVALUATION_IMAGES
+from .combined_page import join
+from .experiment import Experiment, Size, Subject
+from .images import Pictures, evaluation_sets, pictures
+from .methods import DEEP, EQUAL, PAPER, SGLD
+from .segments import Task
+from .settings import Outcome, Settings
 
 GROUP, STATISTICS = 10, 100  # images in a group; groups that give test images their means
 IN_GROUPS = {

@@ -19,10 +19,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from vrsgmcmc.core import Kernel, Observable, Posterior, Sampler, State, data_size, kernel, tree_sum
-from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.progress import ExperimentProgress
 from vrsgmcmc.run import Result, config, is_function, run_chains, set_up
 from vrsgmcmc.run.store import named, rebuilt
+
+from .checkpoints import Checkpoints
+from .progress import ExperimentProgress
 
 PIECES = 50  # of a run of a large network, at least, where the predictions allow it
 

@@ -7,11 +7,12 @@ import numpy as np
 
 from vrsgmcmc import datasets
 from vrsgmcmc.datasets import Tokens
-from vrsgmcmc.experiments.experiment import Subject
-from vrsgmcmc.experiments.scores import EvaluationSet
-from vrsgmcmc.experiments.segments import Task
-from vrsgmcmc.experiments.settings import Settings
 from vrsgmcmc.models import lstm
+
+from .experiment import Subject
+from .scores import EvaluationSet
+from .segments import Task
+from .settings import Settings
 
 CLIP = 5.0
 EVALUATION_WORDS, TEST_WORDS = 20_000, 100_000  # from the beginning of each part

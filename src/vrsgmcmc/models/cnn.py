@@ -27,10 +27,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, number, whole
-from vrsgmcmc.models.checks import check_outputs
-from vrsgmcmc.models.gaussian import normal_prior
-from vrsgmcmc.models.images import check_channels, crop_and_flip, image_check, map_images, pixels
-from vrsgmcmc.models.layers import Affine, Convolution, he_kernel, lecun_affine
+
+from .checks import check_outputs
+from .gaussian import normal_prior
+from .images import check_channels, crop_and_flip, image_check, map_images, pixels
+from .layers import Affine, Convolution, he_kernel, lecun_affine
 
 WIDTHS = (32, 32, 64, 32)
 

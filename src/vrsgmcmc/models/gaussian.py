@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real, Shaped
 
 from vrsgmcmc.core import Params, Posterior, Scalar, tree
-from vrsgmcmc.models.checks import as_variance, check_array
+
+from .checks import as_variance, check_array
 
 
 def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.core import PRNGKey
-from vrsgmcmc.models.checks import check_labels, check_tuple
+
+from .checks import check_labels, check_tuple
 
 MARGIN = 4  # largest shift of a random crop, in pixels (He et al. 2016)
 AT_ONCE = 50  # images of a prediction in memory at a time

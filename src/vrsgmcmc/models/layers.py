@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from vrsgmcmc.core import PRNGKey
-from vrsgmcmc.models.linear import affine
+
+from .linear import affine
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 FEW = 16  # most channels, in and out, for products of matrices

@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real, Shaped
 
 from vrsgmcmc.core import Params, Posterior, Scalar
-from vrsgmcmc.models.checks import as_variance, check_table
-from vrsgmcmc.models.gaussian import log_normal, normal_prior
+
+from .checks import as_variance, check_table
+from .gaussian import log_normal, normal_prior
 
 
 def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:

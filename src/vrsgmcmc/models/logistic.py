@@ -16,8 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from vrsgmcmc.core import Posterior, Scalar
-from vrsgmcmc.models.checks import check_labels, check_table
-from vrsgmcmc.models.gaussian import normal_prior
+
+from .checks import check_labels, check_table
+from .gaussian import normal_prior
 
 
 def posterior(*, prior_variance: float | int = 1.0) -> Posterior:

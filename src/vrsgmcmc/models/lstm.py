@@ -27,9 +27,10 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, positive, whole
-from vrsgmcmc.models.checks import check_labels, check_tuple
-from vrsgmcmc.models.gaussian import normal_prior
-from vrsgmcmc.models.layers import Affine
+
+from .checks import check_labels, check_tuple
+from .gaussian import normal_prior
+from .layers import Affine
 
 AT_ONCE = 256  # words of a long text that `predict` reads at a time
 

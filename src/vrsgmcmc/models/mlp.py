@@ -25,9 +25,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
-from vrsgmcmc.models.checks import as_variance, check_outputs, check_table, class_check
-from vrsgmcmc.models.gaussian import log_normal, normal_prior
-from vrsgmcmc.models.linear import affine
+
+from .checks import as_variance, check_outputs, check_table, class_check
+from .gaussian import log_normal, normal_prior
+from .linear import affine
 
 ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
 

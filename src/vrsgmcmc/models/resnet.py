@@ -38,10 +38,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Shaped
 
 from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
-from vrsgmcmc.models.checks import check_outputs
-from vrsgmcmc.models.gaussian import normal_prior
-from vrsgmcmc.models.images import check_channels, crop_and_flip, image_check, map_images, pixels
-from vrsgmcmc.models.layers import Affine, convolve, he_kernel, lecun_affine
+
+from .checks import check_outputs
+from .gaussian import normal_prior
+from .images import check_channels, crop_and_flip, image_check, map_images, pixels
+from .layers import Affine, convolve, he_kernel, lecun_affine
 
 CHANNEL_GROUPS = 8
 EPSILON = 1e-5

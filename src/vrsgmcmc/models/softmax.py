@@ -17,9 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
 from vrsgmcmc.core import Params, Posterior, Scalar, whole
-from vrsgmcmc.models.checks import class_check
-from vrsgmcmc.models.gaussian import normal_prior
-from vrsgmcmc.models.linear import affine
+
+from .checks import class_check
+from .gaussian import normal_prior
+from .linear import affine
 
 
 def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:

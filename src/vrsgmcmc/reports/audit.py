@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from matplotlib.figure import Figure
 
-from vrsgmcmc.reports.figures import COLOURS, GREY, WIDTH, finite, plain, style
-from vrsgmcmc.reports.page import Section, Table, cell
+from .figures import COLOURS, GREY, WIDTH, finite, plain, style
+from .page import Section, Table, cell
 
 
 class Audit(Protocol):

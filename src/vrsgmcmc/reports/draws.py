@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.reports.page import Section, Table
-from vrsgmcmc.reports.pictures import MOST_CHAINS, POINTS, ranks, traces
-from vrsgmcmc.reports.summary import FEWEST_DRAWS, Summary, pick
 from vrsgmcmc.run import Result
+
+from .page import Section, Table
+from .pictures import MOST_CHAINS, POINTS, ranks, traces
+from .summary import FEWEST_DRAWS, Summary, pick
 
 MOST_DRAWN = 6  # parameters in the trace and rank plots
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
 
-from vrsgmcmc.reports.calibration import Coverage, Reliability
-from vrsgmcmc.reports.figures import COLOURS, DASHES, GREY, WIDTH, plain, style
+from .calibration import Coverage, Reliability
+from .figures import COLOURS, DASHES, GREY, WIDTH, plain, style
 
 POINTS = 300  # of a trace, about
 MOST_CHAINS = 6  # colours that are easy to distinguish

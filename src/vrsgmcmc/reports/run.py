@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.reports.audit import Audit, audit_sections
-from vrsgmcmc.reports.calibration import LEVELS, Predictions, Probabilities, coverage, reliability
-from vrsgmcmc.reports.draws import posterior_sections
-from vrsgmcmc.reports.page import Report, Section, Table, cell
-from vrsgmcmc.reports.pictures import coverage_figure, reliability_figure
-from vrsgmcmc.reports.summary import Names, Summary, summarise
 from vrsgmcmc.run import Result
+
+from .audit import Audit, audit_sections
+from .calibration import LEVELS, Predictions, Probabilities, coverage, reliability
+from .draws import posterior_sections
+from .page import Report, Section, Table, cell
+from .pictures import coverage_figure, reliability_figure
+from .summary import Names, Summary, summarise
 
 R_HAT, ESS = 1.01, 400  # limits of Vehtari et al. (2021)
 

@@ -19,8 +19,9 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from vrsgmcmc.core import distinct
-from vrsgmcmc.reports.figures import save
-from vrsgmcmc.reports.page import ANSWERS, Report, Section, Table, cell
+
+from .figures import save
+from .page import ANSWERS, Report, Section, Table, cell
 
 LARGEST_SVG = 300_000  # bytes; a larger figure is shown as PNG
 CONTENTS_FROM = 5  # parts: a shorter page has no table of contents

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 from vrsgmcmc.core import Carry, Roots, Span, compiled
-from vrsgmcmc.run.result import Divergence
-from vrsgmcmc.run.setup import Setup
+
+from .result import Divergence
+from .setup import Setup
 
 
 def locate(

@@ -22,10 +22,11 @@ from vrsgmcmc.core import (
     to_json,
     tree_sum,
 )
-from vrsgmcmc.run.setup import Setup
-from vrsgmcmc.run.start import is_function
-from vrsgmcmc.run.store import environment
-from vrsgmcmc.run.store.draws import Layout
+
+from .setup import Setup
+from .start import is_function
+from .store import environment
+from .store.draws import Layout
 
 
 def layout(setup: Setup) -> Layout | None:

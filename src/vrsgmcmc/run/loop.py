@@ -24,14 +24,15 @@ from vrsgmcmc.core import (
     compiled,
     row_likelihoods,
 )
-from vrsgmcmc.run.divergence import locate
-from vrsgmcmc.run.interrupts import Interruption, interruptible
-from vrsgmcmc.run.progress import Progress
-from vrsgmcmc.run.result import Divergence, Result, Totals, make_result
-from vrsgmcmc.run.setup import Setup
-from vrsgmcmc.run.start import chain_roots, refresh_initially, start
-from vrsgmcmc.run.storage import Checkpoint, DirectoryStorage, MemoryStorage
-from vrsgmcmc.run.timeline import Clock, Pace, Timeline
+
+from .divergence import locate
+from .interrupts import Interruption, interruptible
+from .progress import Progress
+from .result import Divergence, Result, Totals, make_result
+from .setup import Setup
+from .start import chain_roots, refresh_initially, start
+from .storage import Checkpoint, DirectoryStorage, MemoryStorage
+from .timeline import Clock, Pace, Timeline
 
 PROGRESS_ROWS = 256  # data for the mean log-likelihood in the progress display
 

@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Bool, PyTree
 
 from vrsgmcmc.core import Data, Posterior, Sampler, State, distinct, named_leaves
-from vrsgmcmc.run.setup import Setup
+
+from .setup import Setup
 
 if TYPE_CHECKING:
     import pandas

@@ -6,11 +6,12 @@ from typing import Any, Literal
 from vrsgmcmc.core import Estimator, Integrator, Observable, Posterior, Sampler
 from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
-from vrsgmcmc.run.loop import Loop
-from vrsgmcmc.run.result import Result
-from vrsgmcmc.run.setup import Setup, set_up
-from vrsgmcmc.run.storage import MemoryStorage, RunDirectory
-from vrsgmcmc.run.timeline import Pace
+
+from .loop import Loop
+from .result import Result
+from .setup import Setup, set_up
+from .storage import MemoryStorage, RunDirectory
+from .timeline import Pace
 
 PRACTICAL, SGLD = practical(), sgld()
 

@@ -35,10 +35,11 @@ from vrsgmcmc.core import (
     used_batch_size,
     whole,
 )
-from vrsgmcmc.run import checks
-from vrsgmcmc.run.memory import check_run_memory
-from vrsgmcmc.run.start import start_like
-from vrsgmcmc.run.step_sizes import in_dtype, resolve
+
+from . import checks
+from .memory import check_run_memory
+from .start import start_like
+from .step_sizes import in_dtype, resolve
 
 DRAW_BYTES = 2**24  # draws of one chunk, all chains together
 MOST_STEPS = 2**30

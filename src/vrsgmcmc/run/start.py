@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold
-from vrsgmcmc.run import checks
-from vrsgmcmc.run.mode import find_mode
-from vrsgmcmc.run.timeline import Clock, Pace
+
+from . import checks
+from .mode import find_mode
+from .timeline import Clock, Pace
 
 if TYPE_CHECKING:
-    from vrsgmcmc.run.setup import Setup
+    from .setup import Setup
 
 
 def chain_roots(key: PRNGKey, num_chains: int) -> Roots:

@@ -17,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.core import Carry, nbytes
-from vrsgmcmc.run import fingerprint, store
-from vrsgmcmc.run.memory import check_memory
-from vrsgmcmc.run.result import Result, Totals, constant, make_result
-from vrsgmcmc.run.setup import Setup
-from vrsgmcmc.run.store import trees
+
+from . import fingerprint, store
+from .memory import check_memory
+from .result import Result, Totals, constant, make_result
+from .setup import Setup
+from .store import trees
 
 # names of leaves in run directories that earlier versions wrote
 OLD_NAMES = {"carry/partial.": "carry/partial_sum.", ".memory.lock": ".memory.augment_key"}

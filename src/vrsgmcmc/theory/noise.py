@@ -71,7 +71,8 @@ from vrsgmcmc.core import (
     split_part,
     whole,
 )
-from vrsgmcmc.theory.exact.draws import SWEEPS
+
+from .exact.draws import SWEEPS
 
 
 class Spread(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool
 from scipy.optimize import brentq
 
-from vrsgmcmc.theory.bounds import (
+from .bounds import (
     Array,
     Input,
     Numbers,

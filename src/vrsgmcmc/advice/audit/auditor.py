@@ -21,8 +21,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.advice.audit.effects import LINEAR, MOST_ROWS, Effect, measure_effect, predict_effect
-from vrsgmcmc.advice.audit.verdict import Option, alternatives, judge
 from vrsgmcmc.core import (
     ORDERS,
     Estimator,
@@ -42,6 +40,9 @@ from vrsgmcmc.core import (
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.run import Context, Result, as_data
 from vrsgmcmc.theory import LARGEST, local
+
+from .effects import LINEAR, MOST_ROWS, Effect, measure_effect, predict_effect
+from .verdict import Option, alternatives, judge
 
 
 class Block(NamedTuple):

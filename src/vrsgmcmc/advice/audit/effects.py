@@ -11,10 +11,11 @@ import jax
 import numpy as np
 
 from vrsgmcmc import theory
-from vrsgmcmc.advice.forecasts import predict
 from vrsgmcmc.core import Data, Params, Posterior, Sampler, State, data_size, named_leaves, tree
 from vrsgmcmc.core.estimators import full
 from vrsgmcmc.theory import LARGEST, Local
+
+from ..forecasts import predict
 
 MOST_ROWS, FEWEST_ROWS = 4096, 256  # data whose gradients are measured
 MOST_NUMBERS, MOST_VALUES = 2**32, 2**24  # numbers in their gradients, and in the data themselves

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from vrsgmcmc.advice.audit.effects import Effect
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.estimators import practical, saga, svrg
+
+from .effects import Effect
 
 CLEAR = 0.9  # a gain is less noise than this times that of plain minibatches
 QUIET = 0.005  # inflation that is negligible

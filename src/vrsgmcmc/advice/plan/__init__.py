@@ -1,5 +1,5 @@
 """Which sampler for this posterior and this budget?"""
 
-from vrsgmcmc.advice.plan.planner import LARGEST, Plan, parse_budget, plan
+from .planner import LARGEST, Plan, parse_budget, plan
 
 __all__ = ["LARGEST", "Plan", "parse_budget", "plan"]

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vrsgmcmc.advice.forecasts import predict
 from vrsgmcmc.core import Data, Integrator, Params, Posterior, Sampler, nbytes
 from vrsgmcmc.core.estimators import control_variate, full, minibatch, practical, saga, svrg
 from vrsgmcmc.core.integrators import sgld, splitting
 from vrsgmcmc.run import free_memory
 from vrsgmcmc.theory import Local, response
+
+from ..forecasts import predict
 
 FEWEST_STEPS = 20
 BATCH_SIZES = (5, 10, 20, 50, 100)

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vrsgmcmc.advice.gradients import full_gradient
 from vrsgmcmc.core import Data, Params, Posterior, data_size
 from vrsgmcmc.run import find_mode
 from vrsgmcmc.theory import Local, local
+
+from ..gradients import full_gradient
 
 NEWTON_STEPS = 8
 CLOSE = 0.01  # times d: the squared distance to the mode, in standard deviations

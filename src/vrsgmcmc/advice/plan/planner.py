@@ -18,21 +18,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from vrsgmcmc.advice.forecasts import predict
-from vrsgmcmc.advice.plan.candidates import (
-    BATCH_SIZES,
-    FEWEST_STEPS,
-    Candidate,
-    Case,
-    best_of_each_kind,
-    rank,
-)
-from vrsgmcmc.advice.plan.pilot import pilot
-from vrsgmcmc.advice.plan.trial import TRIAL, measure_pace, run_trial
 from vrsgmcmc.core import Params, Posterior, check_pair, positive, whole
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import checks, is_function
+
+from ..forecasts import predict
+from .candidates import BATCH_SIZES, FEWEST_STEPS, Candidate, Case, best_of_each_kind, rank
+from .pilot import pilot
+from .trial import TRIAL, measure_pace, run_trial
 
 LARGEST = 128  # parameters: pairs of decaying modes are summed over
 PILOT = 0.05  # of the budget, at most, for the Hessians

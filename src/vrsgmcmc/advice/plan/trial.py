@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vrsgmcmc.advice.forecasts import predict
-from vrsgmcmc.advice.plan.candidates import FEWEST_STEPS, Candidate, Case, Pace
 from vrsgmcmc.core import Params, Sampler, observable
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import Result, sample
+
+from ..forecasts import predict
+from .candidates import FEWEST_STEPS, Candidate, Case, Pace
 
 TRIAL = 0.02  # of the budget, for a trial of the best candidate
 MOST_HALVINGS = 5

@@ -14,12 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.advice.plan import LARGEST, parse_budget, plan
-from vrsgmcmc.cli.configuration import Config, method
-from vrsgmcmc.cli.jobs.problem import Problem, log_likelihoods
 from vrsgmcmc.core import Params, Posterior, Sampler, observable
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import sample
+
+from ..configuration import Config, method
+from .problem import Problem, log_likelihoods
 
 DRAWS = 1000  # of a chain, about
 PASSES, MOST_EVALUATIONS = 2000, 10**8  # the budget when none is given

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from vrsgmcmc.cli import configuration
-from vrsgmcmc.cli.configuration import OWN, Config
-from vrsgmcmc.cli.jobs.choose_sampler import SamplerChoice
-from vrsgmcmc.cli.jobs.problem import Problem, build_problem
 from vrsgmcmc.datasets import SplitTable
 from vrsgmcmc.run import check_memory, store
 from vrsgmcmc.run.store import Folder, RunError, as_json, differences, trees
+
+from .. import configuration
+from ..configuration import OWN, Config
+from .choose_sampler import SamplerChoice
+from .problem import Problem, build_problem
 
 FORMAT = "vrsgmcmc job 1"
 RECORD, DATA, START, CHAINS = "job.json", "data.safetensors", "start.safetensors", "chains"

@@ -4,11 +4,12 @@ from typing import Any
 
 import jax
 
-from vrsgmcmc.cli.jobs.choose_sampler import SAMPLER, SamplerChoice
-from vrsgmcmc.cli.jobs.directory import Job
-from vrsgmcmc.cli.jobs.problem import Problem
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.run import Result, is_function, sample, set_up
+
+from .choose_sampler import SAMPLER, SamplerChoice
+from .directory import Job
+from .problem import Problem
 
 
 def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from scipy.special import logsumexp
 
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Audit, audit
-from vrsgmcmc.cli.jobs.directory import Job
-from vrsgmcmc.cli.jobs.problem import Problem, log_likelihoods
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
+
+from .directory import Job
+from .problem import Problem, log_likelihoods
 
 MOST_DRAWS = 400  # that predictions are averaged over
 MOST_NUMBERS = 2 * 10**7  # draws times test rows

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import datasets, models
-from vrsgmcmc.cli.configuration import MODELS, Config, names_code
-from vrsgmcmc.cli.jobs import user_model
 from vrsgmcmc.core import Batch, Params, Posterior, row_likelihoods, tree
 from vrsgmcmc.datasets import SplitTable, Table, tables
 from vrsgmcmc.run import is_function
+
+from ..configuration import MODELS, Config, names_code
+from . import user_model
 
 LEAST_NOISE = 1e-4  # of the target's variance: least squares can fit a few rows exactly
 TASKS = {"logistic": "classification", "softmax": "classification", "linear": "regression"}

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vrsgmcmc import reports
-from vrsgmcmc.cli.jobs.directory import CHAINS, Job, is_job, load
 from vrsgmcmc.reports import Report, Section, Summary, Table, cell
 from vrsgmcmc.run import Result, read_result, store
+
+from .directory import CHAINS, Job, is_job, load
 
 FINDINGS = "findings.json"
 LARGEST_FINDINGS = 2**20

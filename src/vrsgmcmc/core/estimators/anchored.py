@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt32
 
-from vrsgmcmc.core.gradients import likelihood_gradient, prior_gradient
-from vrsgmcmc.core.tree import Sum, add, empty_sum, full_like
-from vrsgmcmc.core.types import Batch, Estimator, Params, Posterior, PRNGKey
+from ..gradients import likelihood_gradient, prior_gradient
+from ..tree import Sum, add, empty_sum, full_like
+from ..types import Batch, Estimator, Params, Posterior, PRNGKey
 
 
 class Memory(NamedTuple):

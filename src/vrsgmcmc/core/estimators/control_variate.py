@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core.estimators.anchored import Anchored, GradientSum, corrected_gradient
-from vrsgmcmc.core.tree import cast, full_like, named_leaves
-from vrsgmcmc.core.types import Params
+from ..tree import cast, full_like, named_leaves
+from ..types import Params
+from .anchored import Anchored, GradientSum, corrected_gradient
 
 
 class Memory(NamedTuple):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import jax
 
-from vrsgmcmc.core.gradients import likelihood_gradient, prior_gradient
-from vrsgmcmc.core.types import Estimator
+from ..gradients import likelihood_gradient, prior_gradient
+from ..types import Estimator
 
 
 @jax.tree_util.register_dataclass

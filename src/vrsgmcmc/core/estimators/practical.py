@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
-from vrsgmcmc.core.arguments import whole
-from vrsgmcmc.core.estimators.anchored import Anchored
-from vrsgmcmc.core.types import STATIC, Params
+from ..arguments import whole
+from ..types import STATIC, Params
+from .anchored import Anchored
 
 
 class Memory(NamedTuple):

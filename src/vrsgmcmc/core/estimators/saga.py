@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from vrsgmcmc.core.gradients import prior_gradient, row_gradients
-from vrsgmcmc.core.tree import Sum, add, empty_sum, full_like, nbytes
-from vrsgmcmc.core.types import Estimator, Params
+from ..gradients import prior_gradient, row_gradients
+from ..tree import Sum, add, empty_sum, full_like, nbytes
+from ..types import Estimator, Params
 
 
 class Memory(NamedTuple):

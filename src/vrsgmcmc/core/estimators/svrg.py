@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import jax
 
-from vrsgmcmc.core.arguments import whole
-from vrsgmcmc.core.estimators.anchored import Anchored
-from vrsgmcmc.core.types import STATIC
+from ..arguments import whole
+from ..types import STATIC
+from .anchored import Anchored
 
 
 @jax.tree_util.register_dataclass

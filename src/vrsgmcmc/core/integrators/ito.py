@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core.rng import normal_like
-from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import STATIC, Gradient, Integrator, Params
+from ..rng import normal_like
+from ..tree import cast
+from ..types import STATIC, Gradient, Integrator, Params
 
 
 @jax.tree_util.register_dataclass

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core.arguments import non_negative, number
-from vrsgmcmc.core.rng import normal_like
-from vrsgmcmc.core.tree import cast, full_like
-from vrsgmcmc.core.types import Integrator
+from ..arguments import non_negative, number
+from ..rng import normal_like
+from ..tree import cast, full_like
+from ..types import Integrator
 
 
 @jax.tree_util.register_dataclass

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core.arguments import non_negative
-from vrsgmcmc.core.rng import normal_like
-from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Integrator
+from ..arguments import non_negative
+from ..rng import normal_like
+from ..tree import cast
+from ..types import Integrator
 
 
 @jax.tree_util.register_dataclass

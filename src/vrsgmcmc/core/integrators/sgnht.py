@@ -13,11 +13,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core import tree
-from vrsgmcmc.core.arguments import non_negative, positive
-from vrsgmcmc.core.rng import normal_like
-from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import Integrator, Params, Scalar
+from .. import tree
+from ..arguments import non_negative, positive
+from ..rng import normal_like
+from ..tree import cast
+from ..types import Integrator, Params, Scalar
 
 
 class Thermostat(NamedTuple):

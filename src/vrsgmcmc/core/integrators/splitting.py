@@ -21,10 +21,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core.arguments import non_negative, positive
-from vrsgmcmc.core.rng import fold, normal_like
-from vrsgmcmc.core.tree import cast
-from vrsgmcmc.core.types import STATIC, Integrator, Params, PRNGKey, Scalar
+from ..arguments import non_negative, positive
+from ..rng import fold, normal_like
+from ..tree import cast
+from ..types import STATIC, Integrator, Params, PRNGKey, Scalar
 
 WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "UBU")
 

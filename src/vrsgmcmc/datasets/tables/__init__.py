@@ -7,7 +7,7 @@ CSV with a header (separated by commas, semicolons or tabs), `.npz` with arrays 
 with one row per datum. A mistake in a file is refused, with its line and column. Nothing is unpickled.
 """
 
-from vrsgmcmc.datasets.tables.prepare import SplitTable, holds_labels, prepare
-from vrsgmcmc.datasets.tables.read import Table, read
+from .prepare import SplitTable, holds_labels, prepare
+from .read import Table, read
 
 __all__ = ["SplitTable", "Table", "holds_labels", "prepare", "read"]

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from vrsgmcmc.datasets import transforms
-from vrsgmcmc.datasets.tables.read import Table, parse_number
+from .. import transforms
+from .read import Table, parse_number
 
 FEW_VALUES = 20  # a target with at most so many whole numbers holds labels
 LARGEST = float(np.finfo(np.float32).max ** 0.5)  # the square of it is finite in float32

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 from jaxtyping import Float, Int
 
-from vrsgmcmc.datasets.arrays import UNREADABLE, problem, read_array
+from ..arrays import UNREADABLE, problem, read_array
 
 ROWS_AT_ONCE = 4096
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}

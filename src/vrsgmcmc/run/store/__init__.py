@@ -18,13 +18,13 @@ directory names code: the structure of the parameters comes from the caller, arr
 of its leaves.
 """
 
-from vrsgmcmc.run.store import trees
-from vrsgmcmc.run.store.draws import file_names
-from vrsgmcmc.run.store.environment import differences, without_home, xla_flags
-from vrsgmcmc.run.store.files import Folder, RunError, as_json, exclusive, record
-from vrsgmcmc.run.store.reader import Run, open, verify
-from vrsgmcmc.run.store.trees import named, rebuilt
-from vrsgmcmc.run.store.writer import Writer, finished, pause_after, write
+from . import trees
+from .draws import file_names
+from .environment import differences, without_home, xla_flags
+from .files import Folder, RunError, as_json, exclusive, record
+from .reader import Run, open, verify
+from .trees import named, rebuilt
+from .writer import Writer, finished, pause_after, write
 
 __all__ = [
     "Folder",

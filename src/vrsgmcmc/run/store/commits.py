@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from vrsgmcmc.run.store.draws import Layout
-from vrsgmcmc.run.store.files import Record, RunError, as_json, problem, read_json
+from .draws import Layout
+from .files import Record, RunError, as_json, problem, read_json
 
 FORMAT = "vrsgmcmc run 1"
 CURRENT, PREVIOUS = "commit.json", "commit.previous.json"

@@ -21,7 +21,8 @@ from zarr.codecs import Crc32cCodec
 from zarr.storage import LocalStore, MemoryStore
 
 from vrsgmcmc.core import distinct
-from vrsgmcmc.run.store.files import RunError
+
+from .files import RunError
 
 CHUNK_BYTES = 2**22  # of one chunk of draws, all leaves and chains together
 CHECKSUM_BYTES = 4

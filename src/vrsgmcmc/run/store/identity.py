@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from vrsgmcmc.core import Sampler, to_json
-from vrsgmcmc.run.store import environment
-from vrsgmcmc.run.store.files import RunError
+
+from . import environment
+from .files import RunError
 
 logger = logging.getLogger("vrsgmcmc")
 DEFAULTS = {f.name: to_json(f.default) for f in fields(Sampler) if f.default is not MISSING}

@@ -12,10 +12,10 @@ import numpy as np
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from vrsgmcmc.run.store import commits, trees
-from vrsgmcmc.run.store.commits import CURRENT, METRICS, PREVIOUS
-from vrsgmcmc.run.store.draws import Layout, Leaf, dimensions, file_names, open_array
-from vrsgmcmc.run.store.files import RunError, problem
+from . import commits, trees
+from .commits import CURRENT, METRICS, PREVIOUS
+from .draws import Layout, Leaf, dimensions, file_names, open_array
+from .files import RunError, problem
 
 if TYPE_CHECKING:
     import xarray

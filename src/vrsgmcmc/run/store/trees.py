@@ -9,7 +9,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from vrsgmcmc.core import named_leaves
-from vrsgmcmc.run.store.files import RunError
+
+from .files import RunError
 
 
 def is_key(leaf: Any) -> bool:

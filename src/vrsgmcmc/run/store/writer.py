@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.run.store import commits, environment, trees
-from vrsgmcmc.run.store.commits import CURRENT, LEDGER, METRICS, PREVIOUS
-from vrsgmcmc.run.store.draws import FOLDER, Layout
-from vrsgmcmc.run.store.files import Folder, Journal, RunError, as_json, exclusive, record
-from vrsgmcmc.run.store.identity import check_same
-from vrsgmcmc.run.store.reader import Run, newest
+from . import commits, environment, trees
+from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
+from .draws import FOLDER, Layout
+from .files import Folder, Journal, RunError, as_json, exclusive, record
+from .identity import check_same
+from .reader import Run, newest
 
 LOCK = "run.lock"
 SECONDS_BETWEEN_COMMITS = 10.0

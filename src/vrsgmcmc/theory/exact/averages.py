@@ -25,13 +25,14 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from vrsgmcmc.core import Estimator, Integrator
-from vrsgmcmc.theory.exact.affine import Powers, cycle_matrix, fixed_point, pack, unpack
-from vrsgmcmc.theory.exact.chains import Chain, chain, start_moments
-from vrsgmcmc.theory.exact.closure import Closure, gaussian_closure
-from vrsgmcmc.theory.exact.draws import resolve
-from vrsgmcmc.theory.exact.moments import Squares, squares
-from vrsgmcmc.theory.exact.problems import LinearGaussian
-from vrsgmcmc.theory.exact.schemes import temperature_of
+
+from .affine import Powers, cycle_matrix, fixed_point, pack, unpack
+from .chains import Chain, chain, start_moments
+from .closure import Closure, gaussian_closure
+from .draws import resolve
+from .moments import Squares, squares
+from .problems import LinearGaussian
+from .schemes import temperature_of
 
 Array = np.ndarray
 

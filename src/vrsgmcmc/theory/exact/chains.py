@@ -24,11 +24,12 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.core import Integrator, Sampler
-from vrsgmcmc.theory.exact.affine import MomentMap, deterministic_map
-from vrsgmcmc.theory.exact.draws import Draws, drawing
-from vrsgmcmc.theory.exact.problems import LinearGaussian, has_equal_features
-from vrsgmcmc.theory.exact.schemes import Flow, Scheme, scheme, temperature_of
-from vrsgmcmc.theory.exact.sweeps import Stream, stream
+
+from .affine import MomentMap, deterministic_map
+from .draws import Draws, drawing
+from .problems import LinearGaussian, has_equal_features
+from .schemes import Flow, Scheme, scheme, temperature_of
+from .sweeps import Stream, stream
 
 Array = np.ndarray
 Select = dict[str, Float[Array, "_ D"]]  # select["x"] @ z is x

@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from vrsgmcmc.theory.exact.affine import MomentMap, advance, pack, unit_moments
-from vrsgmcmc.theory.exact.chains import Chain
-from vrsgmcmc.theory.exact.problems import LinearGaussian
+from .affine import MomentMap, advance, pack, unit_moments
+from .chains import Chain
+from .problems import LinearGaussian
 
 Array = np.ndarray
 

@@ -8,7 +8,8 @@ import math
 from typing import NamedTuple
 
 from vrsgmcmc.core import ORDERS, Estimator, Integrator, Sampler
-from vrsgmcmc.theory.exact.problems import LinearGaussian
+
+from .problems import LinearGaussian
 
 ESTIMATORS = ("full", "minibatch", "practical", "svrg", "saga", "control_variate")
 SWEEPS = ("shuffled", "symmetric")  # orders in which one draw depends on another

@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.core import Estimator, Integrator
-from vrsgmcmc.theory.exact.affine import fixed_point
-from vrsgmcmc.theory.exact.chains import chain
-from vrsgmcmc.theory.exact.draws import resolve
-from vrsgmcmc.theory.exact.problems import LinearGaussian
+
+from .affine import fixed_point
+from .chains import chain
+from .draws import resolve
+from .problems import LinearGaussian
 
 Array = np.ndarray
 

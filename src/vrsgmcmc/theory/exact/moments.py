@@ -26,10 +26,11 @@ import numpy as np
 from jaxtyping import Float
 
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.theory.exact.affine import Powers
-from vrsgmcmc.theory.exact.draws import drawing
-from vrsgmcmc.theory.exact.problems import LinearGaussian, has_equal_features
-from vrsgmcmc.theory.exact.schemes import Flow, scheme
+
+from .affine import Powers
+from .draws import drawing
+from .problems import LinearGaussian, has_equal_features
+from .schemes import Flow, scheme
 
 Array = np.ndarray
 Exponents = tuple[int, ...]

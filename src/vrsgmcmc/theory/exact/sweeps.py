@@ -19,15 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from vrsgmcmc.theory.exact.affine import (
-    MomentMap,
-    RandomMap,
-    Reshuffle,
-    average_map,
-    deterministic_map,
-    weights,
-)
-from vrsgmcmc.theory.exact.draws import Draws
+from .affine import MomentMap, RandomMap, Reshuffle, average_map, deterministic_map, weights
+from .draws import Draws
 
 Array = np.ndarray
 

@@ -28,12 +28,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from vrsgmcmc.core import Estimator, Integrator, Sampler
-from vrsgmcmc.theory.exact.draws import ESTIMATORS
-from vrsgmcmc.theory.exact.schemes import temperature_of
-from vrsgmcmc.theory.forecast.local import Local
-from vrsgmcmc.theory.forecast.response import Response, products, response
-from vrsgmcmc.theory.forecast.spectrum import anchor_correlation, draw_correlation, geometric_sum
-from vrsgmcmc.theory.noise import one_step
+
+from ..exact.draws import ESTIMATORS
+from ..exact.schemes import temperature_of
+from ..noise import one_step
+from .local import Local
+from .response import Response, products, response
+from .spectrum import anchor_correlation, draw_correlation, geometric_sum
 
 Array = np.ndarray
 

@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 from vrsgmcmc.core import Integrator
-from vrsgmcmc.theory.exact.schemes import Scheme, scheme
+
+from ..exact.schemes import Scheme, scheme
 
 Array = np.ndarray
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.theory.exact.draws import SWEEPS
+from ..exact.draws import SWEEPS
 
 Modes = Any  # decay factors mu, real or complex, |mu| <= 1
 
