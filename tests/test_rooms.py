@@ -61,6 +61,10 @@ def imports(source: str, file: Path, types: bool = True) -> set[tuple[tuple[str,
         else:
             continue
         found |= {(module[1:], name) for module, name in targets if module[0] == "vrsgmcmc"}
+    rooms = {name for module, name in found if not module and name in ROOMS}
+    for node in ast.walk(tree):  # `core.Batch` imports Batch from core
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {((node.value.id,), node.attr)} if node.value.id in rooms else set()
     return found
 
 
@@ -160,6 +164,7 @@ def test_the_design_page_shows_the_same_table():
         ("run/sample.py", "from vrsgmcmc.core.tree import named_leaves"),
         ("run/sample.py", "from vrsgmcmc.core import no_such_name"),
         ("run/sample.py", "from ..core.tree import named_leaves"),
+        ("run/sample.py", "from vrsgmcmc import core\ncore.no_such_name"),
         ("datasets/mnist.py", "from vrsgmcmc.core import Data"),
         ("reports/run.py", "from vrsgmcmc.advice import Audit"),
         ("__init__.py", "from vrsgmcmc.core.kernel import kernel"),
@@ -176,6 +181,7 @@ def test_a_wrong_import_is_found(place, source):
         ("core/estimators/svrg.py", "from vrsgmcmc.core.estimators.anchored import Anchored"),
         ("theory/exact/affine.py", "from vrsgmcmc.theory.exact.schemes import word"),
         ("run/sample.py", "import numpy as np\nfrom vrsgmcmc.core import kernel"),
+        ("run/sample.py", "from vrsgmcmc import core\ncore.Batch"),
         ("run/sample.py", "from vrsgmcmc.core.estimators import practical"),
         ("cli/sample.py", "from vrsgmcmc import datasets"),
         ("__main__.py", "from vrsgmcmc.cli import main"),

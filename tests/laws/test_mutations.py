@@ -72,15 +72,15 @@ MUTATIONS = [
     Mutation(
         "SGHMC: first momentum ignores the temperature",
         "core/integrators/sghmc.py",
-        "scale = jnp.sqrt(self.temperature)",
-        "scale = 1.0",
+        "normal_like(key, params, jnp.sqrt(self.temperature))",
+        "normal_like(key, params)",
         INTEGRATORS,
     ),
     Mutation(
         "SGHMC: first momentum with half the variance",
         "core/integrators/sghmc.py",
-        "scale = jnp.sqrt(self.temperature)",
-        "scale = jnp.sqrt(self.temperature / 2)",
+        "normal_like(key, params, jnp.sqrt(self.temperature))",
+        "normal_like(key, params, jnp.sqrt(self.temperature / 2))",
         INTEGRATORS,
     ),
     Mutation(
@@ -121,8 +121,8 @@ MUTATIONS = [
     Mutation(
         "prior scaled by N/n",
         "core/estimators/minibatch.py",
-        "prior + scale * likelihood",
-        "scale * (prior + likelihood)",
+        "prior + scale * rows",
+        "scale * (prior + rows)",
         FORMULA,
     ),
     Mutation(
@@ -157,7 +157,7 @@ MUTATIONS = [
         "SAGA: a datum drawn twice is subtracted twice from the table's sum",
         "core/estimators/saga.py",
         "first = ~jnp.any(earlier, axis=1)",
-        "first = jnp.ones(count, bool)",
+        "first = jnp.ones_like(index, bool)",
         "core/test_estimators_sums.py -k saga",
     ),
     Mutation(
@@ -270,12 +270,17 @@ MUTATIONS = [
 ]
 
 
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.mistake for m in MUTATIONS])
+def test_a_mistake_fits_the_sources(mutation):
+    source = (ROOT / "src" / "vrsgmcmc" / mutation.file).read_text()
+    assert source.count(mutation.right) == 1
+
+
 def caught(mutation: Mutation, package: Path) -> bool:
     """Make the mistake in a copy of the package and run the tests on that copy."""
     shutil.copytree(ROOT / "src" / "vrsgmcmc", package / "vrsgmcmc")
     file = package / "vrsgmcmc" / mutation.file
     source = file.read_text()
-    assert source.count(mutation.right) == 1, f"{mutation.file} has no (one) {mutation.right!r}"
     file.write_text(source.replace(mutation.right, mutation.wrong))
     command = f"{sys.executable} -m pytest -q -x -n 0 -p no:cacheprovider {mutation.tests}"
     environment = {**os.environ, "PYTHONPATH": str(package)}

@@ -50,7 +50,7 @@ from support.sample_methods import (
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled
 from vrsgmcmc.core.rng import fold
-from vrsgmcmc.run import checks, setup
+from vrsgmcmc.run import checks
 
 
 @pytest.fixture(
@@ -157,8 +157,7 @@ def test_how_much_is_drawn_and_held_at_once_changes_no_bit(monkeypatch, estimato
     # a program is cached on its posterior: another object is another program
     again = vr.Posterior(logprior, lambda w, datum: loglik(w, datum))
     monkeypatch.setattr(compiled, "LONGEST_BLOCK", 2)
-    for module in (compiled, setup):
-        monkeypatch.setattr(module, "LONGEST_CHUNK", 4)
+    monkeypatch.setattr(compiled, "LONGEST_CHUNK", 4)
     assert_same_run(whole, replace(PRACTICAL, estimator=estimator, posterior=again).run())
 
 

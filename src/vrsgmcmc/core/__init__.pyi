@@ -8,7 +8,6 @@ from .arguments import positive as positive
 from .arguments import whole as whole
 from .averages import Observable as Observable
 from .averages import observable as observable
-from .compiled import LONGEST_CHUNK as LONGEST_CHUNK
 from .compiled import Carry as Carry
 from .compiled import Program as Program
 from .compiled import Roots as Roots
@@ -62,3 +61,4 @@ from .types import Posterior as Posterior
 from .types import PRNGKey as PRNGKey
 from .types import Scalar as Scalar
 from .types import State as State
+from .types import description as description

@@ -18,15 +18,13 @@ def number(where: str, name: str, value: object) -> float:
 
 
 def positive(where: str, name: str, value: object) -> float:
-    result = number(where, name, value)
-    if result <= 0:
+    if (result := number(where, name, value)) <= 0:
         raise ValueError(f"{where}({name}={value!r}): {name} must be positive.")
     return result
 
 
 def non_negative(where: str, name: str, value: object) -> float:
-    result = number(where, name, value)
-    if result < 0:
+    if (result := number(where, name, value)) < 0:
         raise ValueError(f"{where}({name}={value!r}): {name} must be 0 or more.")
     return result
 

@@ -88,10 +88,8 @@ class Kernel:
 
     def renew(self, key: PRNGKey, state: State, partial_sum: Any) -> State:
         """Finish a refresh with the sum of all contributions, under the key they were made with."""
-        key = as_key(key)
-        memory = self.estimator.renew(
-            partial_sum, state.memory, state.position, common(key), self.size
-        )
+        key, position = common(as_key(key)), state.position
+        memory = self.estimator.renew(partial_sum, state.memory, position, key, self.size)
         return state._replace(memory=memory)
 
     def step(
@@ -111,17 +109,13 @@ class Kernel:
             calls.append((estimate, memory))
             return estimate
 
-        position, dynamics = self.sampler.integrator.step(
-            fold(key, 0),
-            state.position,
-            state.dynamics,
-            gradient,
-            jnp.asarray(step_size),
-            self.size,
+        h, integrator = jnp.asarray(step_size), self.sampler.integrator
+        position, dynamics = integrator.step(
+            fold(key, 0), state.position, state.dynamics, gradient, h, self.size
         )
         if len(calls) != 1:
             raise ValueError(
-                f"{self.sampler.integrator.name}: an integrator calls gradient(x) exactly once per "
+                f"{integrator.name}: an integrator calls gradient(x) exactly once per "
                 f"step; this one called it {len(calls)} times."
             )
         ((estimate, memory),) = calls
@@ -212,10 +206,7 @@ def check_sizes(where: str, estimator: Estimator, size: int, batch_size: int) ->
 def _call_hint(value: object) -> str:
     if not callable(value):
         return repr(value)
-    needed = [
-        name
-        for name, parameter in inspect.signature(value).parameters.items()
-        if parameter.default is parameter.empty
-    ]
+    parameters = inspect.signature(value).parameters.values()
+    needed = [each.name for each in parameters if each.default is each.empty]
     name = getattr(value, "__name__", value)
     return f"the function itself; call it: {name}({', '.join(needed)})"

@@ -189,8 +189,8 @@ def normal64(x0: Word, x1: Word) -> Float[Array, "..."]:
     return jnp.where(x0 & word(1) == 1, -size, size)
 
 
-def normal_like(key: PRNGKey, tree: Params) -> Params:
-    """Independent standard normals with the shapes and dtypes of the leaves of `tree`.
+def normal_like(key: PRNGKey, tree: Params, scale: ArrayLike | None = None) -> Params:
+    """Independent normals, standard or times `scale`, with the shapes and dtypes of `tree`'s leaves.
 
     The leaf's number is one word of the counter; the number of the element, or of the pair of
     elements, is the other.
@@ -204,7 +204,8 @@ def normal_like(key: PRNGKey, tree: Params) -> Params:
                 f"{leaf.dtype}; take it out of the parameters or convert it to a float."
             )
         z = _normals(k0 ^ word(NORMAL), k1, word(number), leaf.size, leaf.dtype == jnp.float64)
-        return z.reshape(leaf.shape).astype(leaf.dtype)
+        z = z.reshape(leaf.shape).astype(leaf.dtype)
+        return z if scale is None else (scale * z).astype(leaf.dtype)
 
     leaves, structure = jax.tree.flatten(tree)
     return jax.tree.unflatten(structure, [draw(i, leaf) for i, leaf in enumerate(leaves)])
@@ -258,10 +259,7 @@ def rejected(x: Word, bound: Word, bits: int = 32) -> Bool[Array, "..."]:
 
 
 def integers(
-    key: PRNGKey,
-    bound: ArrayLike,
-    shape: tuple[int, ...],
-    stream: ArrayLike = 0,
+    key: PRNGKey, bound: ArrayLike, shape: tuple[int, ...], stream: ArrayLike = 0
 ) -> Int32[Array, "..."]:
     """Exactly uniform integers on 0 .. bound-1, independent over keys, streams and elements.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
@@ -21,13 +21,12 @@ import numpy as np
 
 from .methods import ESTIMATORS, INTEGRATORS
 from .tree import named_leaves
-from .types import STATIC, Estimator, Integrator, Params
+from .types import STATIC, Estimator, Integrator, Params, description
 
 FUNCTION = "a function"  # what a record says in the place of code
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class Sampler:
     """Estimator and integrator with the sizes, orders and step size that they run with."""
 

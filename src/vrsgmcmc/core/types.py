@@ -11,11 +11,13 @@ periods, words) is marked STATIC, hence part of the compilation cache's key.
 
 from __future__ import annotations
 
+import typing
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
+import jax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 Params: TypeAlias = PyTree[Array]
@@ -25,6 +27,12 @@ Scalar: TypeAlias = Float[Array, ""]
 Gradient: TypeAlias = Callable[[Params], Params]
 
 STATIC = {"static": True}  # metadata of a field that the compiled program depends on
+
+
+@typing.dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def description(cls: type) -> Any:
+    """Make of a class a frozen dataclass and a pytree: its leaves are the fields not marked STATIC."""
+    return jax.tree_util.register_dataclass(dataclass(frozen=True)(cls))
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class Info(NamedTuple):
     gradient: Params
 
 
-@runtime_checkable
+@typing.runtime_checkable
 class Estimator(Protocol):
     """Memory plus a formula: an unbiased estimate of the gradient of the log posterior.
 
@@ -167,7 +175,7 @@ class Estimator(Protocol):
         raise TypeError(f"{self.name}() has no mode.")
 
 
-@runtime_checkable
+@typing.runtime_checkable
 class Integrator(Protocol):
     """Dynamics: the paper's NextS(x, g, h). Calls `gradient` exactly once per step."""
 

@@ -11,30 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import (
-    Data,
-    Estimator,
-    Integrator,
-    Params,
-    Posterior,
-    PRNGKey,
-    State,
-    all_finite,
-    all_rows,
-    data_size,
-    named_leaves,
-    prior_gradient,
-    row_gradients,
-    row_likelihoods,
-)
+from vrsgmcmc import core
 
 ROWS_TRIED = 64  # data on which the start is tried; all of them would be a pass that no step needs
 ROWS_AT_ONCE = 2**24  # numbers looked at together in the one pass over the data
 
 
-def as_data(data: Any) -> tuple[Data, int]:
+def as_data(data: Any) -> tuple[core.Data, int]:
     """The data as JAX arrays, and N."""
-    named = named_leaves(data)
+    named = core.named_leaves(data)
     if not named:
         raise ValueError("data holds no arrays. Pass an array, or a pytree of arrays, with N rows.")
     lengths = {}
@@ -90,9 +75,9 @@ def _check_values(name: str, array: Any) -> None:
             )
 
 
-def as_params(params: Any, what: str = "init") -> Params:
+def as_params(params: Any, what: str = "init") -> core.Params:
     """The parameters as floating JAX arrays."""
-    named = named_leaves(params)
+    named = core.named_leaves(params)
     if not named:
         raise ValueError(f"{what} holds no parameters. Pass an array or a pytree of arrays.")
     for name, leaf in named:
@@ -115,7 +100,7 @@ def as_params(params: Any, what: str = "init") -> Params:
     )
 
 
-def check_model(posterior: Posterior, params: Params, data: Data) -> None:
+def check_model(posterior: core.Posterior, params: core.Params, data: core.Data) -> None:
     """The log-densities are scalars of one datum, and the data are meant for them."""
     if posterior.check is not None:
         posterior.check(data)
@@ -127,7 +112,7 @@ def check_model(posterior: Posterior, params: Params, data: Data) -> None:
 
 
 @lru_cache(maxsize=512)
-def _check_shapes(posterior: Posterior, structure: Any, leaves: tuple) -> None:
+def _check_shapes(posterior: core.Posterior, structure: Any, leaves: tuple) -> None:
     params, item = jax.tree.unflatten(structure, leaves)
     datum = item
     if posterior.augment is not None:
@@ -165,12 +150,14 @@ def _shapes(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: tuple(leaf.shape), tree)
 
 
-def check_starts(posterior: Posterior, starts: Params, data: Data, differ: bool) -> None:
+def check_starts(
+    posterior: core.Posterior, starts: core.Params, data: core.Data, differ: bool
+) -> None:
     """The log-densities and their gradients are finite where the chains start, on the first rows.
 
     `differ`: the chains start at different places, so a message names the chain that it is about.
     """
-    rows = min(ROWS_TRIED, data_size(data))
+    rows = min(ROWS_TRIED, core.data_size(data))
     items = jax.tree.map(lambda leaf: leaf[:rows], data)
     if not differ:
         starts = jax.tree.map(lambda leaf: leaf[:1], starts)
@@ -203,9 +190,11 @@ def check_starts(posterior: Posterior, starts: Params, data: Data, differ: bool)
 
 
 @partial(jax.jit, static_argnames="posterior")
-def _try(posterior: Posterior, starts: Params, items: Data, augment_key: PRNGKey):
+def _try(
+    posterior: core.Posterior, starts: core.Params, items: core.Data, augment_key: core.PRNGKey
+):
     """Log prior, log-likelihoods, and which leaves of their gradients are bad, for each chain."""
-    batch = all_rows(items)
+    batch = core.all_rows(items)
 
     def bad(gradient):
         return [~jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
@@ -213,20 +202,20 @@ def _try(posterior: Posterior, starts: Params, items: Data, augment_key: PRNGKey
     def one(params):
         return (
             posterior.logprior(params),
-            row_likelihoods(posterior, params, batch, augment_key),
-            bad(prior_gradient(posterior, params)),
-            bad(row_gradients(posterior, params, batch, augment_key)),
+            core.row_likelihoods(posterior, params, batch, augment_key),
+            bad(core.prior_gradient(posterior, params)),
+            bad(core.row_gradients(posterior, params, batch, augment_key)),
         )
 
     return jax.lax.map(one, starts)
 
 
-def _suspect(bad: list, params: Params) -> str:
-    names = [name for (name, _), flag in zip(named_leaves(params), bad, strict=True) if flag]
+def _suspect(bad: list, params: core.Params) -> str:
+    names = [name for (name, _), flag in zip(core.named_leaves(params), bad, strict=True) if flag]
     return f" (its gradient is not finite in leaf {', '.join(names)})" if names else ""
 
 
-def check_chains(state: State, num_chains: int) -> None:
+def check_chains(state: core.State, num_chains: int) -> None:
     count = state.step.shape[0] if jnp.ndim(state.step) else None
     if count != num_chains:
         raise ValueError(
@@ -236,7 +225,7 @@ def check_chains(state: State, num_chains: int) -> None:
 
 
 def check_continuation(
-    state: State, estimator: Estimator, integrator: Integrator, size: int
+    state: core.State, estimator: core.Estimator, integrator: core.Integrator, size: int
 ) -> None:
     """A state is continued by the estimator and the integrator, and on the data, that made it."""
     one = jax.tree.map(lambda leaf: leaf[0], state)
@@ -261,10 +250,10 @@ def check_continuation(
             )
 
 
-def check_refreshed(state: State, estimator: Estimator) -> None:
+def check_refreshed(state: core.State, estimator: core.Estimator) -> None:
     """Refuse a state that was never refreshed, of an estimator that refreshes once."""
     refreshes = estimator.refresh_size(1) > 0
-    if refreshes and int(state.step.max()) == 0 and not all_finite(state.memory):
+    if refreshes and int(state.step.max()) == 0 and not core.all_finite(state.memory):
         raise ValueError(
             f"init is a state that {estimator.name}() cannot continue: it was never refreshed, and its "
             "memory holds NaN. Call kernel.refresh(key, state, Batch(arange(N), data)) for each chain "

@@ -11,17 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import (
-    Carry,
-    Program,
-    Setting,
-    compiled,
-    fold,
-    named_leaves,
-    rows,
-    to_json,
-    tree_sum,
-)
+from vrsgmcmc import core
+from vrsgmcmc.core import compiled
 
 from .setup import Setup
 from .start import is_function
@@ -33,7 +24,7 @@ def layout(setup: Setup) -> Layout | None:
     """How the draws of a run lie on disk."""
     if not setup.program.slots:
         return None
-    return Layout.of(named_leaves(setup.shapes), setup.num_chains, setup.num_draws)
+    return Layout.of(core.named_leaves(setup.shapes), setup.num_chains, setup.num_draws)
 
 
 def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
@@ -44,16 +35,17 @@ def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
             name: value for name, value in setup.settings.items() if name not in vars(setup.sampler)
         },
         **setup.sampler.to_json(),
-        "step_size": to_json(setup.step_sizes),
-        "schedule": to_json(setup.schedule),
+        "step_size": core.to_json(setup.step_sizes),
+        "schedule": core.to_json(setup.schedule),
         "first_step": setup.first,
         "observables": {
-            name: {"every": o.every, "data": None if o.data is None else tree_sum(o.data)}
+            name: {"every": o.every, "data": None if o.data is None else core.tree_sum(o.data)}
             for name, o in observables
         },
         "init": start_sum(setup),
         "parameters": {
-            name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in named_leaves(setup.shapes)
+            name: f"{leaf.dtype}{list(leaf.shape)}"
+            for name, leaf in core.named_leaves(setup.shapes)
         },
         "draws": None if places is None else places.to_json(),
         "model": {"stablehlo_sha256": fingerprint(setup)},
@@ -63,13 +55,13 @@ def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
 def surroundings(setup: Setup) -> dict[str, Any]:
     words = [int(word) for word in np.ravel(jax.random.key_data(setup.key))]
     seed = {"words": words, "implementation": str(jax.random.key_impl(setup.key))}
-    return environment.describe(seed, tree_sum(setup.setting.data))
+    return environment.describe(seed, core.tree_sum(setup.setting.data))
 
 
 def start_sum(setup: Setup) -> str:
     """The start as a sum: of its numbers, or of the program of `init(key)`."""
     if not is_function(setup.init):
-        return tree_sum(setup.init)
+        return core.tree_sum(setup.init)
     key = jax.eval_shape(lambda: jax.random.key(0))
     try:
         text = jax.jit(setup.init).lower(key).as_text()
@@ -95,30 +87,32 @@ def fingerprint(setup: Setup) -> str:
 
 
 @lru_cache(maxsize=512)
-def program_sum(program: Program, structure: Any, leaves: tuple) -> str:
-    def one_step(setting: Setting, key_words: Any, index: Any, h: Any, position: Any):
+def program_sum(program: core.Program, structure: Any, leaves: tuple) -> str:
+    def one_step(setting: core.Setting, key_words: Any, index: Any, h: Any, position: Any):
         kernel, key = compiled.bind(program, setting), compiled.wrap_keys(key_words)
-        state = kernel.init(fold(key, 0), position)
-        batch = rows(setting.data, index)
-        state, _ = kernel.step(fold(key, 1), state, batch, h)
+        state = kernel.init(core.fold(key, 0), position)
+        batch = core.rows(setting.data, index)
+        state, _ = kernel.step(core.fold(key, 1), state, batch, h)
         return state, [observable(state.position) for observable in setting.observables]
 
     text = jax.jit(one_step).lower(*jax.tree.unflatten(structure, leaves)).as_text()
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def setting_shapes(setup: Setup) -> Setting:
+def setting_shapes(setup: Setup) -> core.Setting:
     """The arguments of the compiled program, as shapes."""
     if setup.fresh and setup.sampler.estimator.seeks_mode:
         setup = setup.at_mode(setup.shapes, 0)
     return jax.eval_shape(lambda setting: setting, setup.setting)
 
 
-def templates(setup: Setup) -> tuple[Carry, tuple]:
+def templates(setup: Setup) -> tuple[core.Carry, tuple]:
     """Shapes of what all chains carry, and of their averages."""
     program = setup.program
 
-    def all_chains(setting: Setting, key_words: Any, positions: Any) -> tuple[Carry, tuple]:
+    def all_chains(
+        setting: core.Setting, key_words: Any, positions: Any
+    ) -> tuple[core.Carry, tuple]:
         state = compiled.init_state(program, setting, key_words, positions, batched=True)
         carry = compiled.begin(program, setting, state, batched=True)
         return carry, compiled.finish(program, setting, carry, batched=True)[1]

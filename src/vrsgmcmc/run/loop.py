@@ -13,17 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import (
-    Batch,
-    Carry,
-    Data,
-    Params,
-    Posterior,
-    Span,
-    State,
-    compiled,
-    row_likelihoods,
-)
+from vrsgmcmc import core
+from vrsgmcmc.core import compiled
 
 from .divergence import locate
 from .interrupts import Interruption, interruptible
@@ -68,7 +59,7 @@ class Loop:
         self.visits = 0  # data that refreshes have visited so far, per chain
         self.earlier_seconds = 0.0  # in earlier processes
         self.divergences: dict[int, Divergence] = {}
-        self.frozen: dict[int, Carry] = {}  # what a chain carried before it became non-finite
+        self.frozen: dict[int, core.Carry] = {}  # what a chain carried before it became non-finite
 
     def pick(self, stacked: Any, group: int) -> Any:
         """What belongs to one group, out of leaves [chain, ...]."""
@@ -152,7 +143,7 @@ class Loop:
         before, after = timeline.steps_before(self.unit), timeline.steps_before(stop)
         first_draw, next_draw = setup.draws_before(before), setup.draws_before(after)
         (first, start), (last, end) = timeline.place(self.unit), timeline.place(stop - 1)
-        span = Span(*np.array([first, start, last, end + 1, before, first_draw], np.int32))
+        span = core.Span(*np.array([first, start, last, end + 1, before, first_draw], np.int32))
         schedule = setup.schedule_between(before, after)
         rows = self.storage.room(first_draw, next_draw)
         for g, chains in enumerate(self.groups):
@@ -184,7 +175,7 @@ class Loop:
 
         jax.tree.map(copy, rows, draws)
 
-    def freeze(self, c: int, group: int, span: Span, schedule: np.ndarray) -> None:
+    def freeze(self, c: int, group: int, span: core.Span, schedule: np.ndarray) -> None:
         """Freeze a chain that became non-finite, at the step before that."""
         roots, carry = self.roots[group], self.carries[group]
         if self.setup.batched:
@@ -222,14 +213,14 @@ class Loop:
                 )
             )
 
-    def all_carries(self) -> Carry:
+    def all_carries(self) -> core.Carry:
         """What all chains carry: leaves [chain, ...]. A chain that became non-finite is frozen."""
         carry = self.carries[0] if self.setup.batched else stack(self.carries)
         for c, frozen in self.frozen.items():
             carry = jax.tree.map(lambda all_, one, c=c: all_.at[c].set(one), carry, frozen)
         return carry
 
-    def finish(self) -> tuple[State, tuple]:
+    def finish(self) -> tuple[core.State, tuple]:
         """The states and the averages of all chains."""
         setup = self.setup
         ends = [
@@ -250,8 +241,8 @@ def stack(trees: list) -> Any:
 
 
 @partial(jax.jit, static_argnames=("posterior", "rows"))
-def mean_likelihood(posterior: Posterior, rows: int, params: Params, data: Data):
+def mean_likelihood(posterior: core.Posterior, rows: int, params: core.Params, data: core.Data):
     """The mean log-likelihood of the first rows, for the progress display."""
     items = jax.tree.map(lambda leaf: leaf[:rows], data)
-    batch = Batch(jnp.arange(rows), items)
-    return jnp.mean(row_likelihoods(posterior, params, batch, jax.random.key(0)))
+    batch = core.Batch(jnp.arange(rows), items)
+    return jnp.mean(core.row_likelihoods(posterior, params, batch, jax.random.key(0)))

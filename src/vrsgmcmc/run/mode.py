@@ -10,38 +10,23 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from vrsgmcmc.core import (
-    Batch,
-    Data,
-    Params,
-    Posterior,
-    add,
-    all_rows,
-    cut,
-    data_size,
-    empty_sum,
-    likelihood_gradient,
-    part_size,
-    prior_gradient,
-    row_likelihoods,
-    split_part,
-)
+from vrsgmcmc import core
 
 MOST_ITERATIONS = 200
 CLOSE = 1e-3  # nats: nearer to the top than this is near enough
 
 
 def find_mode(
-    posterior: Posterior,
-    data: Data,
-    params: Params,
+    posterior: core.Posterior,
+    data: core.Data,
+    params: core.Params,
     check_signal: Callable[[], None] = lambda: None,
-) -> tuple[Params, int]:
+) -> tuple[core.Params, int]:
     """A mode of the posterior near `params`, and the per-datum gradient evaluations it took.
 
     `check_signal` is called after each iteration, and may end the search by raising.
     """
-    size = data_size(data)
+    size = core.data_size(data)
     state, values, evaluations = None, [], 0
     for _ in range(MOST_ITERATIONS):
         params, state, value, passes = _climb(posterior, data, params, state)
@@ -60,9 +45,9 @@ def find_mode(
 
 
 @partial(jax.jit, static_argnames="posterior")
-def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
+def _climb(posterior: core.Posterior, data: core.Data, params: core.Params, state: Any):
     """One iteration: a direction, and a line search along it."""
-    batch = all_rows(data)
+    batch = core.all_rows(data)
 
     def loss(params) -> Array:
         return jnp.negative(log_posterior(posterior, params, batch))
@@ -76,18 +61,18 @@ def _climb(posterior: Posterior, data: Data, params: Params, state: Any):
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Any:
+def log_posterior(posterior: core.Posterior, params: core.Params, batch: core.Batch) -> Any:
     """log p(x | D), summed in parts like its gradient."""
     augment_key = jax.random.key(0)
     count = batch.index.shape[0]
-    parts, part = cut(count, part_size(posterior, params, batch))
+    parts, part = core.cut(count, core.part_size(posterior, params, batch))
 
     def one_part(number, accumulated):
-        rows, fresh = split_part(number, part, batch)
-        terms = row_likelihoods(posterior, params, rows, augment_key)
-        return add(accumulated, jnp.sum(terms * fresh.astype(terms.dtype)))
+        rows, fresh = core.split_part(number, part, batch)
+        terms = core.row_likelihoods(posterior, params, rows, augment_key)
+        return core.add(accumulated, jnp.sum(terms * fresh.astype(terms.dtype)))
 
-    start = empty_sum(posterior.logprior(params))
+    start = core.empty_sum(posterior.logprior(params))
     likelihood = jax.lax.fori_loop(0, parts, one_part, start)
     return posterior.logprior(params) + likelihood.value
 
@@ -98,9 +83,9 @@ def _forward(posterior, params, batch):
 
 def _backward(posterior, residuals, cotangent):
     params, batch = residuals
-    likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
+    likelihood = core.likelihood_gradient(posterior, params, batch, jax.random.key(0))
     gradient = jax.tree.map(
-        lambda a, b: cotangent * (a + b), prior_gradient(posterior, params), likelihood
+        lambda a, b: cotangent * (a + b), core.prior_gradient(posterior, params), likelihood
     )
     return gradient, None
 

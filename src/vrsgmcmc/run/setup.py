@@ -10,31 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import (
-    LONGEST_CHUNK,
-    ORDERS,
-    Observable,
-    Params,
-    Posterior,
-    PRNGKey,
-    Program,
-    Sampler,
-    Setting,
-    State,
-    all_rows,
-    as_key,
-    check_pair,
-    check_sizes,
-    compiled,
-    cut,
-    observable,
-    one_of,
-    part_size,
-    positive,
-    tree,
-    used_batch_size,
-    whole,
-)
+from vrsgmcmc import core
+from vrsgmcmc.core import compiled, tree
 
 from . import checks
 from .memory import check_run_memory
@@ -49,11 +26,11 @@ MOST_STEPS = 2**30
 class Setup:
     """A run with every argument checked and resolved."""
 
-    program: Program
-    setting: Setting
-    key: PRNGKey
+    program: core.Program
+    setting: core.Setting
+    key: core.PRNGKey
     init: Any
-    shapes: Params  # of the parameters of one chain
+    shapes: core.Params  # of the parameters of one chain
     fresh: bool  # the chains start here, rather than continue
     step_sizes: np.ndarray  # [chain]: h_l of a chain is its step size times the schedule
     schedule: np.ndarray  # [1], or [num_steps]
@@ -68,7 +45,7 @@ class Setup:
     search_cost: int = 0  # evaluations that the search for a mode took
 
     @property
-    def sampler(self) -> Sampler:
+    def sampler(self) -> core.Sampler:
         return self.setting.sampler
 
     @property
@@ -80,7 +57,11 @@ class Setup:
     def longest_chunk(self) -> int:
         """Units that one chunk can take: its draws must fit their slots."""
         slots = self.program.slots
-        return min(LONGEST_CHUNK, (slots - 1) * self.thin) if slots else LONGEST_CHUNK
+        return (
+            min(compiled.LONGEST_CHUNK, (slots - 1) * self.thin)
+            if slots
+            else compiled.LONGEST_CHUNK
+        )
 
     def draws_before(self, step: int) -> int:
         """How many draws the steps before `step` give."""
@@ -107,7 +88,7 @@ class Setup:
         cost = self.sampler.estimator.cost(self.program.size, self.sampler.batch_size)
         return steps * cost + visits
 
-    def at_mode(self, mode: Params, search_cost: int) -> Setup:
+    def at_mode(self, mode: core.Params, search_cost: int) -> Setup:
         """This run with its estimator centred at a mode."""
         sampler = replace(self.sampler, estimator=self.sampler.estimator.at_mode(mode))
         setting = self.setting._replace(sampler=sampler)
@@ -116,46 +97,46 @@ class Setup:
 
 def set_up(
     key: Any,
-    posterior: Posterior,
+    posterior: core.Posterior,
     data: Any,
     init: Any,
-    sampler: Sampler,
+    sampler: core.Sampler,
     *,
     num_steps: int,
     num_chains: int,
     burn_in: int = 0,
     thin: int = 1,
-    observables: Mapping[str, Callable | Observable] | None = None,
+    observables: Mapping[str, Callable | core.Observable] | None = None,
     weights: str = "step_size",
     chain_method: str = "vmap",
     keep: str = "draws",
     draws_in_memory: bool = True,
 ) -> Setup:
     """Check every argument of `sample`, and resolve what the compiled program needs."""
-    key = as_key(key)
+    key = core.as_key(key)
     estimator, integrator = sampler.estimator, sampler.integrator
-    check_pair(posterior, estimator, integrator)
+    core.check_pair(posterior, estimator, integrator)
     num_steps, num_chains, thin = (
-        whole("sample", name, value)
+        core.whole("sample", name, value)
         for name, value in (("num_steps", num_steps), ("num_chains", num_chains), ("thin", thin))
     )
-    batch_size = whole("sample", "batch_size", sampler.batch_size)
-    burn_in = whole("sample", "burn_in", burn_in, least=0)
+    batch_size = core.whole("sample", "batch_size", sampler.batch_size)
+    burn_in = core.whole("sample", "burn_in", burn_in, least=0)
     check_lengths(num_steps, burn_in, thin, keep)
     for name in ("order", "anchor_order"):
-        one_of("sample", name, getattr(sampler, name), ORDERS)
-    one_of("sample", "weights", weights, ("step_size", "equal"))
-    one_of("sample", "chain_method", chain_method, ("vmap", "sequential"))
-    clip = None if sampler.clip is None else positive("sample", "clip", sampler.clip)
-    fresh = not isinstance(init, State)
+        core.one_of("sample", name, getattr(sampler, name), core.ORDERS)
+    core.one_of("sample", "weights", weights, ("step_size", "equal"))
+    core.one_of("sample", "chain_method", chain_method, ("vmap", "sequential"))
+    clip = None if sampler.clip is None else core.positive("sample", "clip", sampler.clip)
+    fresh = not isinstance(init, core.State)
     if not fresh:
         checks.check_chains(init, num_chains)
     first = 0 if fresh else int(init.step.max())  # a chain that diverged stays behind
     step_sizes, schedule = resolve(sampler.step_size, first, num_steps, num_chains)
 
     data, size = checks.as_data(data)
-    batch_size = used_batch_size(estimator, size, batch_size)
-    check_sizes("sample", estimator, size, batch_size)
+    batch_size = core.used_batch_size(estimator, size, batch_size)
+    core.check_sizes("sample", estimator, size, batch_size)
     period = estimator.refresh_period(size, batch_size)
     batched = chain_method == "vmap"
     if fresh:
@@ -175,11 +156,13 @@ def set_up(
     by_name = check_observables(observables, num_steps - burn_in, some)
 
     anchor = estimator.refresh_size(size)
-    parts, part = cut(anchor, part_size(posterior, some, all_rows(data)))
+    parts, part = core.cut(anchor, core.part_size(posterior, some, core.all_rows(data)))
     slots = 0
     if keep == "draws":
-        slots = int(np.clip(DRAW_BYTES // (tree.nbytes(some) * num_chains), 2, LONGEST_CHUNK))
-    program = Program(
+        slots = int(
+            np.clip(DRAW_BYTES // (tree.nbytes(some) * num_chains), 2, compiled.LONGEST_CHUNK)
+        )
+    program = core.Program(
         posterior=posterior,
         size=size,
         cycle=period or compiled.LONGEST_BLOCK,
@@ -201,7 +184,7 @@ def set_up(
     }
     return Setup(
         program=program,
-        setting=Setting(
+        setting=core.Setting(
             sampler=replace(sampler, step_size=None, batch_size=batch_size, clip=clip),
             data=data,
             observables=tuple(by_name.values()),
@@ -227,7 +210,7 @@ def set_up(
 
 def check_lengths(num_steps: int, burn_in: int, thin: int, keep: str) -> None:
     """Some steps follow burn-in, and some draws come out."""
-    one_of("sample", "keep", keep, ("draws", "averages"))
+    core.one_of("sample", "keep", keep, ("draws", "averages"))
     if burn_in >= num_steps:
         raise ValueError(
             f"sample(burn_in={burn_in}): num_steps={num_steps} includes burn_in, so no step would be "
@@ -246,8 +229,10 @@ def check_lengths(num_steps: int, burn_in: int, thin: int, keep: str) -> None:
 
 
 def check_observables(
-    observables: Mapping[str, Callable | Observable] | None, num_steps: int, params: Params
-) -> dict[str, Observable]:
+    observables: Mapping[str, Callable | core.Observable] | None,
+    num_steps: int,
+    params: core.Params,
+) -> dict[str, core.Observable]:
     """The observables by name, each evaluated at least once during `num_steps` steps."""
     if not isinstance(observables or {}, Mapping):
         raise TypeError(
@@ -256,7 +241,7 @@ def check_observables(
         )
     by_name = {}
     for name, value in (observables or {}).items():
-        one = value if isinstance(value, Observable) else observable(value)
+        one = value if isinstance(value, core.Observable) else core.observable(value)
         by_name[name] = one = replace(one, data=jax.tree.map(jnp.asarray, one.data))
         if one.every > num_steps:
             raise ValueError(

@@ -44,13 +44,14 @@ def corrected_gradient(
 ) -> Params:
     """g(x) of the equation above. Two calls beat one stacked call."""
     scale = size / batch.index.shape[0]
-    return jax.tree.map(
-        lambda old, prior, here, there: old + prior + scale * (here - there),
-        old,
-        prior_gradient(posterior, point),
-        likelihood_gradient(posterior, point, batch, augment_key),
-        likelihood_gradient(posterior, anchor, batch, augment_key),
-    )
+    prior = prior_gradient(posterior, point)
+    here = likelihood_gradient(posterior, point, batch, augment_key)
+    there = likelihood_gradient(posterior, anchor, batch, augment_key)
+
+    def correct(old, prior, here, there):
+        return old + prior + scale * (here - there)
+
+    return jax.tree.map(correct, old, prior, here, there)
 
 
 class Anchored(Estimator):

@@ -3,17 +3,14 @@
 g(x) = grad logprior(x) + sum_{i=1..N} grad loglik(x, d_i)
 """
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 
 from ..gradients import likelihood_gradient, prior_gradient
-from ..types import Estimator
+from ..types import Estimator, description
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class Full(Estimator):
     name = "full"
     uses_all_data = True

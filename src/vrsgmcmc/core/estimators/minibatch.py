@@ -3,16 +3,13 @@
 g(x) = grad logprior(x) + N/n sum_{i in batch} grad loglik(x, d_i)
 """
 
-from dataclasses import dataclass
-
 import jax
 
 from ..gradients import likelihood_gradient, prior_gradient
-from ..types import Estimator
+from ..types import Estimator, description
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class Minibatch(Estimator):
     name = "minibatch"
 
@@ -21,12 +18,9 @@ class Minibatch(Estimator):
 
     def estimate(self, posterior, memory, point, batch, augment_key, size):
         scale = size / batch.index.shape[0]
-        gradient = jax.tree.map(
-            lambda prior, likelihood: prior + scale * likelihood,
-            prior_gradient(posterior, point),
-            likelihood_gradient(posterior, point, batch, augment_key),
-        )
-        return gradient, memory
+        prior = prior_gradient(posterior, point)
+        rows = likelihood_gradient(posterior, point, batch, augment_key)
+        return jax.tree.map(lambda prior, rows: prior + scale * rows, prior, rows), memory
 
 
 def minibatch() -> Minibatch:

@@ -11,7 +11,7 @@ and every step, on n2 < n1 data,
 The paper's n1 is `anchor_size`, its m is `period`, its n2 is the `batch_size` of the run.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from ..arguments import whole
-from ..types import STATIC, Params
+from ..types import STATIC, Params, description
 from .anchored import Anchored
 
 
@@ -31,8 +31,7 @@ class Memory(NamedTuple):
     count: Any  # how many positions there have been
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class Practical(Anchored):
     name = "practical"
 
@@ -59,9 +58,8 @@ class Practical(Anchored):
         valid = jnp.arange(self.average) < memory.count
 
         def mean(past):
-            return jnp.tensordot(valid.astype(past.dtype), past, 1) / jnp.sum(valid).astype(
-                past.dtype
-            )
+            weights = valid.astype(past.dtype)
+            return jnp.tensordot(weights, past, 1) / jnp.sum(valid).astype(past.dtype)
 
         return jax.tree.map(mean, memory.past)
 

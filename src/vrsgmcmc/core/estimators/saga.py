@@ -8,7 +8,6 @@ then t_i = grad loglik(x, d_i) for i in the batch, and G follows. A datum drawn 
 counts twice in the estimate and once in the table.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float, Shaped
 
 from ..gradients import prior_gradient, row_gradients
 from ..tree import Sum, add, empty_sum, full_like, nbytes
-from ..types import Estimator, Params
+from ..types import Estimator, Params, description
 
 
 class Memory(NamedTuple):
@@ -25,8 +24,7 @@ class Memory(NamedTuple):
     total: Sum  # G
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class SAGA(Estimator):
     name = "saga"
 
@@ -66,11 +64,9 @@ class SAGA(Estimator):
         rows = row_gradients(posterior, point, batch, augment_key)
         old = jax.tree.map(lambda table: table[index], memory.table)
         change = jax.tree.map(jnp.subtract, rows, old)
+        total, prior = memory.total.value, prior_gradient(posterior, point)
         gradient = jax.tree.map(
-            lambda total, prior, change: total + prior + scale * jnp.sum(change, 0),
-            memory.total.value,
-            prior_gradient(posterior, point),
-            change,
+            lambda G, prior, change: G + prior + scale * jnp.sum(change, 0), total, prior, change
         )
         earlier = jnp.tril(index[:, None] == index[None, :], -1)
         first = ~jnp.any(earlier, axis=1)

@@ -5,17 +5,14 @@ Every m steps, at the current sample x~,   g~ = sum_{i=1..N} grad loglik(x~, d_i
     g(x) = g~ + grad logprior(x) + N/n sum_{i in batch} (grad loglik(x, d_i) - grad loglik(x~, d_i)).
 """
 
-from dataclasses import dataclass, field
-
-import jax
+from dataclasses import field
 
 from ..arguments import whole
-from ..types import STATIC
+from ..types import STATIC, description
 from .anchored import Anchored
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class SVRG(Anchored):
     name = "svrg"
 

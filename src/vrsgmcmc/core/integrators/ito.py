@@ -6,7 +6,7 @@ x is the parameters, or (parameters, auxiliary variables).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import jax
@@ -15,11 +15,10 @@ import numpy as np
 
 from ..rng import normal_like
 from ..tree import cast
-from ..types import STATIC, Gradient, Integrator, Params
+from ..types import STATIC, Gradient, Integrator, Params, description
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class Ito(Integrator):
     name = "ito"
 

@@ -7,19 +7,16 @@ G changes with x, so without its divergence the stationary law is the posterior 
 a long memory: it needs (1 - a) small against h G times the posterior's curvature.
 """
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 
-from ..arguments import non_negative, number
+from ..arguments import non_negative, number, positive
 from ..rng import normal_like
 from ..tree import cast, full_like
-from ..types import Integrator
+from ..types import Integrator, description
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class PSGLD(Integrator):
     name = "psgld"
 
@@ -35,13 +32,11 @@ class PSGLD(Integrator):
         g = gradient(position)
         v = jax.tree.map(lambda v, g: a * v + (1 - a) * jnp.square(g / size), dynamics, g)
         preconditioner = jax.tree.map(lambda v: 1 / (self.eps + jnp.sqrt(v)), v)
-        moved = jax.tree.map(
-            lambda x, g, G, xi: x + h * G * g + jnp.sqrt(2 * h * self.temperature * G) * xi,
-            position,
-            g,
-            preconditioner,
-            normal_like(key, position),
-        )
+
+        def move(x, g, G, xi):
+            return x + h * G * g + jnp.sqrt(2 * h * self.temperature * G) * xi
+
+        moved = jax.tree.map(move, position, g, preconditioner, normal_like(key, position))
         return cast(moved, position), cast(v, dynamics)
 
 
@@ -53,6 +48,5 @@ def psgld(decay: float = 0.99, eps: float = 1e-5, temperature: float = 1.0) -> P
     """
     if not 0 <= number("psgld", "decay", decay) < 1:
         raise ValueError(f"psgld(decay={decay!r}): decay must be at least 0 and below 1.")
-    if not number("psgld", "eps", eps) > 0:
-        raise ValueError(f"psgld(eps={eps!r}): eps must be positive.")
-    return PSGLD(float(decay), float(eps), non_negative("psgld", "temperature", temperature))
+    eps = positive("psgld", "eps", eps)
+    return PSGLD(float(decay), eps, non_negative("psgld", "temperature", temperature))

@@ -3,19 +3,16 @@
 x' = x + h g(x) + sqrt(2 h T) xi,   xi ~ N(0, I)
 """
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 
 from ..arguments import non_negative
 from ..rng import normal_like
 from ..tree import cast
-from ..types import Integrator
+from ..types import Integrator, description
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class SGLD(Integrator):
     name = "sgld"
 
@@ -23,12 +20,8 @@ class SGLD(Integrator):
 
     def step(self, key, position, dynamics, gradient, step_size, size):
         h, scale = step_size, jnp.sqrt(2 * step_size * self.temperature)
-        moved = jax.tree.map(
-            lambda x, g, xi: x + h * g + scale * xi,
-            position,
-            gradient(position),
-            normal_like(key, position),
-        )
+        g, xi = gradient(position), normal_like(key, position)
+        moved = jax.tree.map(lambda x, g, xi: x + h * g + scale * xi, position, g, xi)
         return cast(moved, position), dynamics
 
 

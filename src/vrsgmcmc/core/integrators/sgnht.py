@@ -7,7 +7,6 @@
 The thermostat z adapts to gradient noise of unknown size: it rises until the kinetic energy fits T.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from .. import tree
 from ..arguments import non_negative, positive
 from ..rng import normal_like
 from ..tree import cast
-from ..types import Integrator, Params, Scalar
+from ..types import Integrator, Params, Scalar, description
 
 
 class Thermostat(NamedTuple):
@@ -25,8 +24,7 @@ class Thermostat(NamedTuple):
     friction: Scalar  # z
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class SGNHT(Integrator):
     name = "sgnht"
 
@@ -34,20 +32,15 @@ class SGNHT(Integrator):
     temperature: float
 
     def init(self, key, params):
-        scale = jnp.sqrt(self.temperature)
-        momentum = cast(jax.tree.map(lambda xi: scale * xi, normal_like(key, params)), params)
+        momentum = normal_like(key, params, jnp.sqrt(self.temperature))
         kind = jnp.result_type(*jax.tree.leaves(params))
         return Thermostat(momentum, jnp.asarray(self.friction, kind))
 
     def step(self, key, position, dynamics: Thermostat, gradient, step_size, size):
         h, z = step_size, dynamics.friction
         scale = jnp.sqrt(2 * self.friction * self.temperature * h)
-        momentum = jax.tree.map(
-            lambda p, g, xi: (1 - h * z) * p + h * g + scale * xi,
-            dynamics.momentum,
-            gradient(position),
-            normal_like(key, position),
-        )
+        p, g, xi = dynamics.momentum, gradient(position), normal_like(key, position)
+        momentum = jax.tree.map(lambda p, g, xi: (1 - h * z) * p + h * g + scale * xi, p, g, xi)
         moved = jax.tree.map(lambda x, p: x + h * p, position, momentum)
         kinetic = tree.square_norm(momentum) / tree.size(position)
         thermostat = z + h * (kinetic - self.temperature)

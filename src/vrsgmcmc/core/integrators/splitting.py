@@ -15,7 +15,7 @@ wait, and open the next step, whose gradient is taken at the same place (Leimkuh
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import jax
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from ..arguments import non_negative, positive
 from ..rng import fold, normal_like
 from ..tree import cast
-from ..types import STATIC, Integrator, Params, PRNGKey, Scalar
+from ..types import STATIC, Integrator, Params, PRNGKey, Scalar, description
 
 WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "UBU")
 
@@ -34,8 +34,7 @@ class Kinetic(NamedTuple):
     waiting: Scalar  # the step size for which the flows after the last A or U still have to run
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@description
 class Splitting(Integrator):
     name = "splitting"
 
@@ -44,10 +43,9 @@ class Splitting(Integrator):
     temperature: float
 
     def init(self, key, params):
-        scale = jnp.sqrt(self.temperature)
-        momentum = jax.tree.map(lambda xi: scale * xi, normal_like(key, params))
+        momentum = normal_like(key, params, jnp.sqrt(self.temperature))
         kind = jnp.result_type(*jax.tree.leaves(params))
-        return Kinetic(cast(momentum, params), jnp.zeros((), kind))
+        return Kinetic(momentum, jnp.zeros((), kind))
 
     def step(self, key, position, dynamics: Kinetic, gradient, step_size, size):
         body = 1 + max(self.word.rfind("A"), self.word.rfind("U"))
