@@ -1,12 +1,11 @@
 """`plan` and `check`: show what `sample` would run, without running it."""
 
 import math
-from typing import Any
 
 from vrsgmcmc import core, run
 
 from . import jobs
-from .configuration import KEYS
+from .configuration import KEYS, METHODS
 from .options import read_config, say
 
 TEST_STEPS = 200
@@ -20,10 +19,9 @@ def plan(words: list[str]) -> int:
     choice = jobs.choose(config, jobs.build_problem(config, *jobs.read(config)), say)
     for note in choice.notes:
         print("\n".join(f"# {line}" for line in note.splitlines()))
-    flat: dict[str, Any] = {}
-    for name, value in choice.settings.items():
-        options = dict(value) if isinstance(value, dict) else {"name": value}
-        flat |= {name: options.pop("name"), **options}
+    settings = choice.settings
+    flat = settings | settings["estimator"] | settings["integrator"]
+    flat |= {kind: settings[kind]["name"] for kind in METHODS}
     for name in KEYS:  # options that are no keys are searched again, or defaults
         if (value := flat.get(name)) is not None:
             print(f"{name} = " + (f'"{value}"' if isinstance(value, str) else repr(value)))
