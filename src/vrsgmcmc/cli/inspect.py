@@ -32,19 +32,19 @@ def verify(words: list[str]) -> int:
 def summary(words: list[str]) -> int:
     description = "Means, standard deviations, ESS and R-hat of a run, as far as it is."
     path = read_run("summary", description, words, with_model=False)["run"]
-    stored = jobs.stored_runs.open_run(path)
-    for note in stored.directory.notes:
+    stored_run = jobs.stored_runs.open_run(path)
+    for note in stored_run.directory.notes:
         say(f"vrsgmcmc: {note}")
-    result, table = stored.result, stored.summary
+    result, table = stored_run.result, stored_run.summary
     print(
-        f"{stored.sampler}: {stored.directory.status}; {result.num_steps:,} steps, "
+        f"{stored_run.sampler}: {stored_run.directory.status}; {result.num_steps:,} steps, "
         f"{result.data_passes:.1f} data passes, {result.seconds:.1f} s"
     )
     for divergence in result.divergences:
         print(divergence)
     if table is None:
         print("There are too few draws to summarise.")
-    print_summary(table, stored.scores)
+    print_summary(table, stored_run.scores)
     return 0
 
 

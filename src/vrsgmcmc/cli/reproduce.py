@@ -13,7 +13,7 @@ from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
 from .options import command_line
 from .parser import Parser
 
-ALL, TITLE = "all", "The paper's experiments"
+ALL = "all"
 
 
 def reproduce(words: list[str]) -> int:
@@ -59,11 +59,11 @@ def reproduce(words: list[str]) -> int:
         if combined is not None:
             parts = {name: outcome.report for name, outcome in outcomes.items()}
             curves = {name: outcome.tables["curves"] for name, outcome in outcomes.items()}
-            report, gap = experiments.page(TITLE, parts), experiments.wider_gap(curves)
-            report = report._replace(claims=[*report.claims, *gap], facts=origin)
-            claims = [claim._asdict() for claim in report.claims]
-            experiments.save_record(combined, ALL, origin, settings, {"claims": claims})
-            reports.write(report, combined)
+            report = experiments.page("The paper's experiments", parts)
+            claims = [*report.claims, *experiments.wider_gap(curves)]
+            record = {"claims": [claim._asdict() for claim in claims]}
+            experiments.save_record(combined, ALL, origin, settings, record)
+            reports.write(report._replace(claims=claims, facts=origin), combined)
             print(f"\nThe report of everything is {combined / 'report.html'}")
         for folder in folders.values():
             experiments.Checkpoints(folder).delete()
