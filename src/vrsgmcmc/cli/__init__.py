@@ -4,8 +4,8 @@
     vrsgmcmc sample DATA.csv --target COLUMN --model logistic
 
 A mistake of the user gives a short message and exit code 2, never a traceback. Each command is a
-function in a module beside this one, which is imported when the command is called. JAX, NumPy and
-pydantic are imported when there is work to do, so help is quick.
+function in a module beside this one, which is imported when the command is called. Rooms load their
+names on first use, so JAX, NumPy and pydantic are imported when there is work to do, and help is quick.
 """
 
 import errno

@@ -1,18 +1,13 @@
 """`vrsgmcmc data`: the data sets that do not come with the package."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from vrsgmcmc import datasets
 from vrsgmcmc.core import did_you_mean
-from vrsgmcmc.datasets import CATALOGUE, find, places
+from vrsgmcmc.datasets import CATALOGUE, Dataset, File, find, places
 
 from .options import say
 from .parser import Parser
-
-if TYPE_CHECKING:
-    from vrsgmcmc.datasets import Dataset, File
 
 WRONG = 2
 
@@ -29,11 +24,9 @@ def data(words: list[str]) -> int:
     actions = {"list": show, "get": get, "verify": verify}
     parser.add_argument("action", choices=actions, metavar="list|get|verify")
     parser.add_argument("names", nargs="*", metavar="NAME", help="data sets; all stands for all")
-    parser.add_argument(
+    parser.add_folder(
         "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder of data sets to look at, or to get them into; else the environment variable "
+        "of data sets to look at, or to get them into; else the environment variable "
         "VRSGMCMC_DATA, and the user's cache",
     )
     options = parser.read(words)
@@ -71,13 +64,11 @@ def show(selection: list[Dataset], data_dir: Path | None) -> int:
 def get(selection: list[Dataset], data_dir: Path | None) -> int:
     if not selection:
         raise ValueError(f"get what? Name data sets: {', '.join(CATALOGUE)}, or all.")
-    from vrsgmcmc.datasets import obtain
-
     problems = 0
     for dataset in selection:
         say(f"{dataset.title}; licence: {dataset.licence}")
         try:
-            paths = obtain(dataset, into=data_dir)
+            paths = datasets.obtain(dataset, into=data_dir)
         except (KeyboardInterrupt, SystemExit) as error:
             error.add_note("The same command goes on behind what has been kept.")
             raise
@@ -99,12 +90,10 @@ def verify(selection: list[Dataset], data_dir: Path | None) -> int:
 
 def report(file: File, path: Path | None, praise: str = "") -> bool:
     """Verify a file and print the result; returns whether something is wrong with it."""
-    from vrsgmcmc.datasets import content, from_npz
-
     try:
         if path is None:
             raise ValueError(f"{file.name} is missing.")
-        from_npz(path) if path.suffix == ".npz" else content(file, path)
+        datasets.from_npz(path) if path.suffix == ".npz" else datasets.content(file, path)
     except ValueError as error:
         say(f"vrsgmcmc: {error}")
         return True

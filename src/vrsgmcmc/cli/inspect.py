@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vrsgmcmc import reports, run
+
+from . import jobs
 from .options import add_model, command_line, read_run, say
 from .parser import Parser
 from .sample import open_job, print_summary
-
-if TYPE_CHECKING:
-    from vrsgmcmc.run import Result
-
-    from .jobs import Job, Problem
 
 DAMAGED = 1
 
@@ -20,14 +18,9 @@ DAMAGED = 1
 def verify(words: list[str]) -> int:
     description = "Check every file of a run against the sha256 that was committed."
     path = read_run("verify", description, words, with_model=False)["run"]
-
-    from vrsgmcmc.run import store
-
-    from . import jobs
-
     commits = [path / name for name in ("commit.json", "commit.previous.json")]
     if not jobs.is_job(path) and not any(file.exists() for file in commits):
-        raise store.RunError(f"{path} is not a run directory. Name one that `sample` has made.")
+        raise run.store.RunError(f"{path} is not a run directory. Name one that `sample` has made.")
     problems = jobs.verify(path)
     for problem in problems:
         print(problem)
@@ -39,40 +32,29 @@ def verify(words: list[str]) -> int:
 def summary(words: list[str]) -> int:
     description = "Means, standard deviations, ESS and R-hat of a run, as far as it is."
     path = read_run("summary", description, words, with_model=False)["run"]
-
-    from .jobs import stored_runs
-
-    run = stored_runs.open_run(path)
-    for note in run.directory.notes:
+    stored_run = jobs.stored_runs.open_run(path)
+    for note in stored_run.directory.notes:
         say(f"vrsgmcmc: {note}")
-    result, table = run.result, run.summary
+    result, table = stored_run.result, stored_run.summary
     print(
-        f"{run.sampler}: {run.directory.status}; {result.num_steps:,} steps, "
+        f"{stored_run.sampler}: {stored_run.directory.status}; {result.num_steps:,} steps, "
         f"{result.data_passes:.1f} data passes, {result.seconds:.1f} s"
     )
     for divergence in result.divergences:
         print(divergence)
     if table is None:
         print("There are too few draws to summarise.")
-    print_summary(table, run.scores)
+    print_summary(table, stored_run.scores)
     return 0
 
 
 def report(words: list[str]) -> int:
     parser = Parser("report", "Write the report of a run again, or compare several runs.")
     parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="directories of runs")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder (default: the run's own; comparison)"
-    )
+    parser.add_folder("--out", "(default: the run's own; comparison)")
     add_model(parser)
     options = parser.read(words)
     paths, command = options.pop("runs"), command_line("report", words)
-
-    from vrsgmcmc import reports
-
-    from . import jobs
-    from .jobs import stored_runs
-
     if len(paths) == 1 and jobs.is_job(paths[0]) and "out" not in options:
         job, problem, result = load_finished({**options, "run": paths[0]})
         jobs.write(job, problem, result, jobs.examine(job, problem, result))
@@ -80,11 +62,12 @@ def report(words: list[str]) -> int:
         return 0
     if "model" in options:
         raise ValueError("--model is for the report of one run, in its own directory.")
-    runs = [stored_runs.open_run(path) for path in paths]
+    runs = [jobs.stored_runs.open_run(path) for path in paths]
     if len(runs) == 1:
-        folder, page = options.get("out", paths[0]), stored_runs.report(runs[0], command)
+        default, page = paths[0], jobs.stored_runs.report(runs[0], command)
     else:
-        folder, page = options.get("out", Path("comparison")), stored_runs.compare(runs, command)
+        default, page = Path("comparison"), jobs.stored_runs.compare(runs, command)
+    folder = options.get("out", default)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out {folder}: this is a file. Name a folder.")
     reports.write(page, folder)
@@ -95,21 +78,14 @@ def report(words: list[str]) -> int:
 def audit(words: list[str]) -> int:
     description = "Is variance reduction helping this run, and what should be changed?"
     _, _, result = load_finished(read_run("audit", description, words))
-
-    from . import jobs
-
     print(jobs.audit_result(result))
     return 0
 
 
-def load_finished(options: dict[str, Any]) -> tuple[Job, Problem, Result]:
+def load_finished(options: dict[str, Any]) -> tuple[jobs.Job, jobs.Problem, run.Result]:
     """A finished job, its problem and its result; `ValueError` if it is not finished."""
-    from vrsgmcmc.run import store
-
-    from . import jobs
-
     job, problem = open_job(options)
-    status = store.open(job.chains).status if job.chains.exists() else "not started"
+    status = run.store.open(job.chains).status if job.chains.exists() else "not started"
     if status != "finished":
         raise ValueError(f"{job.path} is {status}. Go on with it first: vrsgmcmc resume {job.path}")
     return job, problem, jobs.run(job, problem, progress=False)

@@ -1,17 +1,14 @@
 """Options that several commands share: every key of a configuration is a flag."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from vrsgmcmc import run
 
 from . import configuration
 from .parser import Parser
-
-if TYPE_CHECKING:
-    from .configuration import Config
 
 SWITCHES = ("standardise", "intercept")
 
@@ -33,7 +30,7 @@ def add_model(parser: Parser) -> None:
     )
 
 
-def read_config(command: str, description: str, words: list[str]) -> Config:
+def read_config(command: str, description: str, words: list[str]) -> configuration.Config:
     """The configuration of a command: a file, with the changes by flags and --set."""
     options = config_parser(command, description).read(words)
     path = Path(options.pop("file"))
@@ -68,7 +65,7 @@ def config_parser(command: str, description: str) -> Parser:
         metavar="KEY=VALUE",
         help="any key below, with the value as in TOML: --set step_size=1e-3",
     )
-    group = parser.add_argument_group("keys of a configuration, with their defaults")
+    add = parser.add_argument_group("keys of a configuration, with their defaults").add_argument
     for name, key in configuration.KEYS.items():
         if name == "data":
             continue
@@ -76,18 +73,11 @@ def config_parser(command: str, description: str) -> Parser:
         if key.default not in (None, ()):
             help += f" ({key.default})"
         if name in SWITCHES:
-            group.add_argument(
-                f"--no-{name}", dest=name, action="store_false", help=f"do not {help}"
-            )
+            add(f"--no-{name}", dest=name, action="store_false", help=f"do not {help}")
         else:
-            group.add_argument(
-                f"--{name.replace('_', '-')}",
-                dest=name,
-                metavar="|".join(configuration.choices(name)) or name.split("_")[-1].upper(),
-                nargs="+" if name == "features" else None,
-                action="append" if name != "features" else "store",
-                help=help,
-            )
+            metavar = "|".join(configuration.choices(name)) or name.split("_")[-1].upper()
+            kind: Any = {"nargs": "+"} if name == "features" else {"action": "append"}
+            add(f"--{name.replace('_', '-')}", metavar=metavar, help=help, **kind)
     return parser
 
 
@@ -102,9 +92,7 @@ def flag_value(name: str, value: Any) -> Any:
 
 def command_line(name: str, words: list[str]) -> str:
     """The command as the user typed it, without the path of the user's home."""
-    from vrsgmcmc.run.store import without_home
-
-    return without_home(shlex.join(["vrsgmcmc", name, *words]))
+    return run.store.without_home(shlex.join(["vrsgmcmc", name, *words]))
 
 
 def say(line: str) -> None:

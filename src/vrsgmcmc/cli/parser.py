@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from vrsgmcmc.core import did_you_mean
@@ -19,6 +20,9 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             **options,
         )
+
+    def add_folder(self, name: str, purpose: str, metavar: str = "DIR") -> None:
+        self.add_argument(name, type=Path, metavar=metavar, help=f"folder {purpose}")
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
         """The values of the options that occur in the command."""

@@ -1,9 +1,11 @@
 """`plan` and `check`: show what `sample` would run, without running it."""
 
 import math
-from typing import Any
 
-from .configuration import KEYS
+from vrsgmcmc import core, run
+
+from . import jobs
+from .configuration import KEYS, METHODS
 from .options import read_config, say
 
 TEST_STEPS = 200
@@ -14,16 +16,12 @@ def plan(words: list[str]) -> int:
     config = read_config("plan", description, words)
     if config.step_size is not None:
         raise ValueError("step_size is given, so there is nothing to plan. Leave it out.")
-
-    from . import jobs
-
     choice = jobs.choose(config, jobs.build_problem(config, *jobs.read(config)), say)
     for note in choice.notes:
         print("\n".join(f"# {line}" for line in note.splitlines()))
-    flat: dict[str, Any] = {}
-    for name, value in choice.settings.items():
-        options = dict(value) if isinstance(value, dict) else {"name": value}
-        flat |= {name: options.pop("name"), **options}
+    settings = choice.settings
+    flat = settings | settings["estimator"] | settings["integrator"]
+    flat |= {kind: settings[kind]["name"] for kind in METHODS}
     for name in KEYS:  # options that are no keys are searched again, or defaults
         if (value := flat.get(name)) is not None:
             print(f"{name} = " + (f'"{value}"' if isinstance(value, str) else repr(value)))
@@ -39,11 +37,6 @@ def check(words: list[str]) -> int:
     import jax
     import jax.numpy as jnp
 
-    from vrsgmcmc.core import Batch, named_leaves, nbytes, square_norm
-    from vrsgmcmc.run import is_function, log_posterior, sample
-
-    from . import jobs
-
     ready, function = jobs.read(config)
     problem = jobs.build_problem(config, ready, function)
     job = jobs.find(config.out, config, ready) if config.out is not None else None
@@ -53,14 +46,16 @@ def check(words: list[str]) -> int:
     print(f"data: {size} rows to train, {len(ready.test[1])} to test, {len(ready.columns)} columns")
     if ready.labels:
         print(f"classes: {', '.join(ready.labels[:20])}")
-    init = problem.init(jax.random.key(config.seed)) if is_function(problem.init) else problem.init
-    shapes = ", ".join(f"{name} {list(leaf.shape)}" for name, leaf in named_leaves(init))
+    init = problem.init
+    if run.is_function(init):
+        init = init(jax.random.key(config.seed))
+    shapes = ", ".join(f"{name} {list(leaf.shape)}" for name, leaf in core.named_leaves(init))
     print(f"parameters: {problem.dimension:,} ({shapes})")
     data = jax.tree.map(jnp.asarray, problem.data)
-    value, gradient = jax.value_and_grad(log_posterior, 1)(
-        problem.posterior, init, Batch(jnp.arange(size), data)
+    value, gradient = jax.value_and_grad(run.log_posterior, 1)(
+        problem.posterior, init, core.Batch(jnp.arange(size), data)
     )
-    norm = float(jnp.sqrt(square_norm(gradient)))
+    norm = float(jnp.sqrt(core.square_norm(gradient)))
     print(f"at the start: log posterior {float(value):.6g}, gradient norm {norm:.6g}")
     if not (math.isfinite(float(value)) and math.isfinite(norm)):
         raise ValueError("the log posterior or its gradient is not finite at the start.")
@@ -72,7 +67,7 @@ def check(words: list[str]) -> int:
     steps, burn_in, thin = (arguments.pop(name) for name in ("num_steps", "burn_in", "thin"))
     test_steps = min(steps, TEST_STEPS)
     first, second = (
-        sample(seed, **arguments, num_steps=test_steps, keep="averages", progress=False).seconds
+        run.sample(seed, **arguments, num_steps=test_steps, keep="averages", progress=False).seconds
         for seed in (0, 1)
     )
     chains = arguments["num_chains"]
@@ -80,9 +75,9 @@ def check(words: list[str]) -> int:
     by_plan = " (by the plan)" if config.step_size is None else ""
     print(f"steps: {steps:,} of {chains} chains{by_plan}")
     print(f"time: about {second / test_steps * steps:.3g} s, and {first:.2g} s to compile")
-    copies = chains * nbytes(init)
-    print(f"memory: {nbytes(data):,} bytes of data, {copies:,} for one copy of every chain")
-    print(f"disk: about {draws * nbytes(init):,} bytes for {draws:,} draws")
+    copies = chains * core.nbytes(init)
+    print(f"memory: {core.nbytes(data):,} bytes of data, {copies:,} for one copy of every chain")
+    print(f"disk: about {draws * core.nbytes(init):,} bytes for {draws:,} draws")
     if job is not None:
         print(f"{config.out} holds this run: `sample` would resume it")
     return 0

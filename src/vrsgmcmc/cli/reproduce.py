@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from vrsgmcmc import experiments, reports
 from vrsgmcmc.core import did_you_mean
 from vrsgmcmc.experiments import EXPERIMENTS, Outcome, Settings
 
@@ -46,28 +47,26 @@ def reproduce(words: list[str]) -> int:
         folders = {name: Path(f"{name}-report") for name in names}
     else:
         folders = {n: settings.out / n if len(names) > 1 else settings.out for n in names}
-    from vrsgmcmc import reports
-    from vrsgmcmc.experiments import Checkpoints, claim, facts, page, save_record, wider_gap
-
     with ExitStack() as folder_claims:
         for name, folder in (folders if combined is None else {ALL: combined} | folders).items():
             try:
-                folder_claims.enter_context(claim(folder, name, settings))
+                folder_claims.enter_context(experiments.claim(folder, name, settings))
             except OSError as error:
                 raise ValueError(f"--out {folder}: {error.strerror or error}") from error
         # Facts are read once, before the runs: a checkout may change while they last.
-        origin = facts(command_line("reproduce", words))
+        origin = experiments.facts(command_line("reproduce", words))
         outcomes = {n: run_experiment(n, path, settings, origin) for n, path in folders.items()}
         if combined is not None:
-            report = page("The paper's experiments", {n: o.report for n, o in outcomes.items()})
-            gap = wider_gap({name: outcome.tables["curves"] for name, outcome in outcomes.items()})
-            report = report._replace(claims=[*report.claims, *gap], facts=origin)
-            claims = [claim._asdict() for claim in report.claims]
-            save_record(combined, ALL, origin, settings, {"claims": claims})
-            reports.write(report, combined)
+            parts = {name: outcome.report for name, outcome in outcomes.items()}
+            curves = {name: outcome.tables["curves"] for name, outcome in outcomes.items()}
+            report = experiments.page("The paper's experiments", parts)
+            claims = [*report.claims, *experiments.wider_gap(curves)]
+            record = {"claims": [claim._asdict() for claim in claims]}
+            experiments.save_record(combined, ALL, origin, settings, record)
+            reports.write(report._replace(claims=claims, facts=origin), combined)
             print(f"\nThe report of everything is {combined / 'report.html'}")
         for folder in folders.values():
-            Checkpoints(folder).delete()
+            experiments.Checkpoints(folder).delete()
     return 0
 
 
@@ -76,10 +75,10 @@ def build_parser() -> Parser:
         "reproduce",
         "Run experiments of the paper. Each writes a folder with report.html, figures, tables (CSV)\n"
         "and run.json: the settings, versions, seeds and numbers.",
-        epilog="experiments:\n"
-        + "\n".join(f"  {name}: {summary}" for name, summary in EXPERIMENTS.items()),
+        epilog="\n".join(["experiments:", *(f"  {name}: {s}" for name, s in EXPERIMENTS.items())]),
     )
     add, sizes = parser.add_argument, get_args(get_type_hints(Settings)["size"])
+    own_number = "of every method (default: the size's own number)"
     add("names", nargs="*", metavar="ID", help="experiments, or all; --list shows them")
     add("--list", action="store_true", help="show the experiments and exit")
     add(
@@ -87,32 +86,16 @@ def build_parser() -> Parser:
         choices=sizes,
         help=f"smoke: seconds; small: minutes; paper: the full curves (default {Settings.size})",
     )
-    add(
-        "--seeds",
-        type=whole,
-        metavar="K",
-        help="repetitions of every method (default: the size's own number)",
-    )
-    add(
-        "--passes",
-        type=number,
-        metavar="P",
-        help="passes over the data of every method (default: the size's own number)",
-    )
+    add("--seeds", type=whole, metavar="K", help=f"repetitions {own_number}")
+    add("--passes", type=number, metavar="P", help=f"passes over the data {own_number}")
     add(
         "--methods", nargs="+", metavar="WORD", help="only methods with one of these in their names"
     )
-    add(
-        "--data-dir",
-        type=Path,
-        metavar="D",
-        help="folder of data sets; else VRSGMCMC_DATA, the user's cache, or a download",
+    parser.add_folder(
+        "--data-dir", "of data sets; else VRSGMCMC_DATA, the user's cache, or a download", "D"
     )
-    add(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="folder of the report, with a folder for each when there are several (default ID-report)",
+    parser.add_folder(
+        "--out", "of the report, with a folder for each when there are several (default ID-report)"
     )
     return parser
 
@@ -130,11 +113,8 @@ whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'many'
 
 def run_experiment(name: str, folder: Path, settings: Settings, origin: dict[str, Any]) -> Outcome:
     """Run one experiment and write its tables, record and report."""
-    from vrsgmcmc import reports
-    from vrsgmcmc.experiments import Checkpoints, save_csv, save_record
-
     module = import_module(f"vrsgmcmc.experiments.{name.replace('-', '_')}")
-    settings, checkpoints = replace(settings, out=folder), Checkpoints(folder)
+    settings, checkpoints = replace(settings, out=folder), experiments.Checkpoints(folder)
     try:
         outcome = module.run(settings, checkpoints)
     except (KeyboardInterrupt, SystemExit) as error:
@@ -142,9 +122,9 @@ def run_experiment(name: str, folder: Path, settings: Settings, origin: dict[str
         error.add_note(f"The same command {again}: {origin['command']}")
         raise
     for table, rows in outcome.tables.items():
-        save_csv(folder / f"{table}.csv", rows)
+        experiments.save_csv(folder / f"{table}.csv", rows)
     claims = [claim._asdict() for claim in outcome.report.claims]
-    save_record(folder, name, origin, settings, {**outcome.record, "claims": claims})
+    experiments.save_record(folder, name, origin, settings, {**outcome.record, "claims": claims})
     reports.write(outcome.report._replace(facts={**origin, **outcome.report.facts}), folder)
     print(outcome.text)
     print(f"\nThe report is {folder / 'report.html'}")

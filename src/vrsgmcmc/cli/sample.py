@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vrsgmcmc import reports, run
+
+from . import jobs
 from .options import command_line, read_config, read_run, say
-
-if TYPE_CHECKING:
-    from vrsgmcmc.reports import Summary
-
-    from .jobs import Job, Problem
 
 DIVERGED = 3
 MOST_ROWS = 20  # of the summary on the terminal
@@ -24,9 +22,6 @@ def sample(words: list[str]) -> int:
         "The same command resumes a run that was interrupted, and loads one that is finished.",
         words,
     )
-
-    from . import jobs
-
     ready, function = jobs.read(config)
     out = config.out or Path(f"{config.data.stem}-run")
     job = jobs.find(out, config, ready)
@@ -49,15 +44,11 @@ def resume(words: list[str]) -> int:
     return run_job(*open_job(read_run("resume", description, words)))
 
 
-def open_job(options: dict[str, Any]) -> tuple[Job, Problem]:
+def open_job(options: dict[str, Any]) -> tuple[jobs.Job, jobs.Problem]:
     """The job in a directory, and its problem."""
-    from vrsgmcmc.run import store
-
-    from . import jobs
-
     path, model = options["run"], options.get("model")
     if not jobs.is_job(path) and (path / "commit.json").is_file():
-        raise store.RunError(
+        raise run.store.RunError(
             f"{path} is a run of the library, and its model is in your program: run that program again "
             "with run_dir, which goes on where the run stands."
         )
@@ -67,12 +58,8 @@ def open_job(options: dict[str, Any]) -> tuple[Job, Problem]:
     return job, job.problem(None if model is None else jobs.load_function(model))
 
 
-def run_job(job: Job, problem: Problem) -> int:
+def run_job(job: jobs.Job, problem: jobs.Problem) -> int:
     """Run a job to its end, and write its predictions, scores and report."""
-    from vrsgmcmc.reports import summarise
-
-    from . import jobs
-
     resume = shlex.join(["vrsgmcmc", "resume", str(job.path)])
     resume += " --model FILE.py:FUNCTION" * job.needs_code
     try:
@@ -89,7 +76,7 @@ def run_job(job: Job, problem: Problem) -> int:
     say("looking at the result ...")
     findings = jobs.examine(job, problem, result)
     files = jobs.write(job, problem, result, findings)
-    print_summary(summarise(result, problem.names), findings.scores)
+    print_summary(reports.summarise(result, problem.names), findings.scores)
     if findings.audit is not None:
         print(findings.audit.verdict)
     print(f"wrote {', '.join(files)} to {job.path}")
@@ -99,7 +86,7 @@ def run_job(job: Job, problem: Problem) -> int:
     return 0
 
 
-def print_summary(summary: Summary | None, scores: dict[str, float]) -> None:
+def print_summary(summary: reports.Summary | None, scores: dict[str, float]) -> None:
     """Print a table of the parameters, and the scores on the test rows."""
     if summary is not None:
         columns = {"mean": ".4g", "sd": ".4g", "ess_bulk": ",.0f", "r_hat": ".3f"}

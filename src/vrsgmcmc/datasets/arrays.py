@@ -3,6 +3,9 @@
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -17,8 +20,12 @@ def read_array(file: IO[bytes]) -> np.ndarray:
     return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def problem(error: Exception) -> str:
-    """Why `read_array` failed, without NumPy's advice to allow pickles."""
-    if "Object arrays" in str(error):
-        return "it holds Python objects, which could run code"
-    return str(error)
+@contextmanager
+def array_errors(path: Path, repair: str) -> Iterator[None]:
+    """Explain the errors of a damaged file, without NumPy's advice to allow pickles."""
+    try:
+        yield
+    except UNREADABLE as error:
+        objects = "Object arrays" in str(error)
+        reason = "it holds Python objects, which could run code" if objects else error
+        raise ValueError(f"{path} cannot be read: {reason}. {repair}") from error

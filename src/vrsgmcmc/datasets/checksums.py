@@ -13,9 +13,12 @@ from typing import BinaryIO
 
 from .catalogue import File
 
+PUBLISHED = "as it was published"
+
 
 def content(file: File, path: Path) -> bytes:
     """The published bytes of a file, read from `path`, where it may be gzipped."""
+    repair, mismatch = repair_hint(path), f"{path} is not {file.name} {PUBLISHED}"
     with path.open("rb") as stream:
         try:
             if path.name != file.name and path.suffix == ".gz":
@@ -23,24 +26,18 @@ def content(file: File, path: Path) -> bytes:
             else:
                 data = stream.read(file.length + 1)
         except ValueError as error:
-            raise ValueError(f"{error} {repair_hint(path)}") from error
+            raise ValueError(f"{error} {repair}") from error
     if len(data) > file.length:
-        raise ValueError(
-            f"{path} is not {file.name} as it was published: it has more than {file.length:,} bytes. "
-            f"{repair_hint(path)}"
-        )
-    check_sum(file.sha256, data, f"{path} is not {file.name}", path)
+        raise ValueError(f"{mismatch}: it has more than {file.length:,} bytes. {repair}")
+    check_sum(file.sha256, data, mismatch, repair)
     return data
 
 
-def check_sum(expected: str, data: bytes | memoryview, mismatch: str, path: Path) -> None:
+def check_sum(expected: str, data: bytes | memoryview, mismatch: str, repair: str) -> None:
     """Raise ValueError, beginning with `mismatch`, if the data have another sha256."""
     actual = hashlib.sha256(data).hexdigest()
     if actual != expected:
-        raise ValueError(
-            f"{mismatch} as it was published: expected sha256 {expected}, got {actual}. "
-            f"{repair_hint(path)}"
-        )
+        raise ValueError(f"{mismatch}: expected sha256 {expected}, got {actual}. {repair}")
 
 
 def repair_hint(path: Path) -> str:

@@ -17,9 +17,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from .arrays import UNREADABLE, problem, read_array
+from .arrays import UNREADABLE, array_errors, read_array
 from .catalogue import CATALOGUE
-from .checksums import check_sum, content, repair_hint
+from .checksums import PUBLISHED, check_sum, content, repair_hint
 from .locate import obtain
 from .types import Images
 
@@ -63,9 +63,8 @@ def from_archive(packed: bytes) -> Images:
         raise ValueError(f"this is not the CIFAR-10 archive: {error}.") from error
     if missing := [name for name in (*TRAIN, *TEST) if name not in batches]:
         raise ValueError(f"this is not the CIFAR-10 archive: it has no {missing[0]}.")
-    x_train, y_train = parse_batches([batches[name] for name in TRAIN])
-    x_test, y_test = parse_batches([batches[name] for name in TEST])
-    return Images(x_train, y_train, x_test, y_test, CLASSES)
+    train, test = (parse_batches([batches[name] for name in part]) for part in (TRAIN, TEST))
+    return Images(*train, *test, CLASSES)
 
 
 def read_members(packed: bytes) -> dict[str, bytes]:
@@ -115,14 +114,12 @@ def as_classes(labels: np.ndarray) -> np.ndarray:
 
 def from_npz(path: Path) -> Images:
     """The pictures in an .npz file with `x_train`, `y_train`, `x_test` and `y_test`, uint8."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {name: read_member(archive, name, row) for name, (row, _) in ARRAYS.items()}
-    except UNREADABLE as error:
-        raise ValueError(f"{path} cannot be read: {problem(error)}. {repair_hint(path)}") from error
+    repair = repair_hint(path)
+    with array_errors(path, repair), zipfile.ZipFile(path) as archive:
+        arrays = {name: read_member(archive, name, row) for name, (row, _) in ARRAYS.items()}
     for name, (_, sha256) in ARRAYS.items():
         data = np.ascontiguousarray(arrays[name]).data
-        check_sum(sha256, data, f"{name} in {path} is not that of CIFAR-10", path)
+        check_sum(sha256, data, f"{name} in {path} is not that of CIFAR-10 {PUBLISHED}", repair)
     x_train, y_train, x_test, y_test = arrays.values()
     return Images(x_train, as_classes(y_train), x_test, as_classes(y_test), CLASSES)
 

@@ -37,14 +37,10 @@ class Unavailable(Exception):
     """Why a mirror, or all of them, did not serve a file."""
 
 
-class Overlong(Unavailable):
-    """The mirror sends more bytes than the file has."""
-
-
 def download(file: File, path: Path) -> None:
     """Download a file to `path`, unless it is there."""
     part, unsized = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.new")
-    with disk_errors(path.parent):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with acquire_lock(path), meter(file.name, file.length) as bar:
             if path.is_file():  # another process has downloaded it
@@ -54,6 +50,12 @@ def download(file: File, path: Path) -> None:
             with part.open("rb") as stream:
                 os.fsync(stream.fileno())
             os.replace(part, path)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{path.parent} cannot take the file: {error.strerror or error}. Have it in another folder "
+            "with vrsgmcmc data get NAME --data-dir DIR, and name that in VRSGMCMC_DATA",
+        ) from error
 
 
 def acquire_lock(path: Path) -> AcquireReturnProxy:
@@ -113,15 +115,13 @@ def receive(url: str, file: File, part: Path, bar: Meter) -> None:
         response = opener().open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     with response:
         start = first_byte(response, start, file.length)
-        check_space(part.parent, file.length - start)
+        needed, free = file.length - start, shutil.disk_usage(part.parent).free
+        if free < needed:
+            raise OSError(errno.ENOSPC, f"{needed:,} bytes are needed and {free:,} are free")
         if response.length is None and not start:
             return receive_unsized(response, file, part, bar)
         with part.open("ab" if start else "wb") as out:
-            try:
-                copy(response, out, start, file.length, bar)
-            except Overlong:
-                out.truncate(0)
-                raise
+            copy(response, out, start, file.length, bar)
 
 
 def receive_unsized(response: HTTPResponse, file: File, part: Path, bar: Meter) -> None:
@@ -152,7 +152,10 @@ def first_byte(response: HTTPResponse, start: int, length: int) -> int:
 
 
 def copy(response: HTTPResponse, out: IO[bytes], done: int, length: int, bar: Meter) -> None:
-    """Append the response to a file of `done` bytes, until there are `length`."""
+    """Append the response to a file of `done` bytes, until there are `length`.
+
+    A file of which a mirror sends more is emptied: its bytes are those of something else.
+    """
     start, received = time.monotonic(), 0
     while True:
         with mirror_errors():
@@ -161,7 +164,8 @@ def copy(response: HTTPResponse, out: IO[bytes], done: int, length: int, bar: Me
             break
         done += len(data)
         if done > length:
-            raise Overlong(f"sends more than the {length:,} bytes of the file")
+            out.truncate(0)
+            raise Unavailable(f"sends more than the {length:,} bytes of the file")
         out.write(data)
         bar.update(done)
         received += len(data)
@@ -209,25 +213,6 @@ def printable(text: object) -> str:
     """One line of at most 200 characters, without control sequences for the terminal."""
     line = " ".join(str(text).split())
     return "".join(letter for letter in line if letter.isprintable())[:200]
-
-
-@contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Add the folder and a way out to every error of the disk."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(
-            error.errno,
-            f"{folder} cannot take the file: {error.strerror or error}. Have it in another folder with "
-            "vrsgmcmc data get NAME --data-dir DIR, and name that in VRSGMCMC_DATA",
-        ) from error
-
-
-def check_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise OSError(errno.ENOSPC, f"{needed:,} bytes are needed and {free:,} are free")
 
 
 def size(path: Path) -> int:

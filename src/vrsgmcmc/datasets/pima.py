@@ -5,7 +5,6 @@
 Sigillito, 1990.
 """
 
-import hashlib
 import os
 from importlib import resources
 from pathlib import Path
@@ -13,15 +12,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
+from .checksums import check_sum
+
 PIMA_COLUMNS = (
-    "pregnancies",
-    "glucose",
-    "blood_pressure",
-    "skin_fold",
-    "insulin",
-    "body_mass_index",
-    "pedigree",
-    "age",
+    *("pregnancies", "glucose", "blood_pressure", "skin_fold"),
+    *("insulin", "body_mass_index", "pedigree", "age"),
 )
 PIMA_SHA256 = "6bfe5d0f379d17a0e0819b996407e3c09bf80febd4287f2ed212190dfff154af"
 
@@ -45,11 +40,7 @@ def pima(
                 f"no file {file}. Put it there, or leave data_dir out to read the package's copy."
             )
     content = file.read_bytes()
-    actual = hashlib.sha256(content).hexdigest()
-    if actual != PIMA_SHA256:
-        raise ValueError(
-            f"{file} is not the Pima data: expected sha256 {PIMA_SHA256}, got {actual}. "
-            "Restore the file (or install the package again)."
-        )
+    repair = "Restore the file (or install the package again)."
+    check_sum(PIMA_SHA256, content, f"{file} is not the Pima data", repair)
     table = np.loadtxt(content.decode("ascii").splitlines(), delimiter=",")
     return table[:, :8], table[:, 8].astype(int)

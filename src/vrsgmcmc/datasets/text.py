@@ -60,8 +60,5 @@ def number_words(train: list[str], valid: list[str], test: list[str]) -> Tokens:
     for part in (valid, test):
         if unknown := set(part) - indices.keys():
             raise ValueError(f"{min(unknown)!r} is not a word of the training text.")
-    ids = (
-        np.fromiter(map(indices.__getitem__, part), np.int32, len(part))
-        for part in (train, valid, test)
-    )
+    ids = (np.array([indices[word] for word in part], np.int32) for part in (train, valid, test))
     return Tokens(*ids, vocabulary=tuple(indices))

@@ -90,12 +90,12 @@ def check_labels(model: str, y: Any, num_classes: int, repair: str = "") -> None
 
 
 @cache
-def class_check(model: str, num_classes: int) -> Callable[[Any], None]:
+def class_check(model: str, num_classes: int, repair: str = "") -> Callable[[Any], None]:
     """The check of a classifier's data (x [N, d], y [N])."""
 
     def check(data: Any) -> None:
         check_table(model, data)
-        check_labels(model, data[1], num_classes)
+        check_labels(model, data[1], num_classes, repair)
 
     return check
 

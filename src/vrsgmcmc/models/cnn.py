@@ -62,19 +62,13 @@ def posterior(
             f"cnn.posterior(dropout={dropout}): dropout must be at least 0 and below 1. "
             "It is the share of outputs that is left out."
         )
-    return Posterior(
-        normal_prior(prior_variance),
-        _loglik(num_classes, dropout),
-        _augment(dropout > 0, bool(augment)),
-        check=image_check("cnn", num_classes),
-    )
+    loglik, check = _loglik(num_classes, dropout), image_check("cnn", num_classes)
+    augmentation = _augment(dropout > 0, bool(augment))
+    return Posterior(normal_prior(prior_variance), loglik, augmentation, check=check)
 
 
 def initial(
-    num_classes: int = 10,
-    *,
-    shape: Sequence[int] = (32, 32, 3),
-    widths: Sequence[int] = WIDTHS,
+    num_classes: int = 10, *, shape: Sequence[int] = (32, 32, 3), widths: Sequence[int] = WIDTHS
 ) -> Callable[[PRNGKey], CNN]:
     """A function of a key, for images [h, w, channels], so that every chain has its own start."""
     shape = tuple(whole("cnn.initial", "shape", length) for length in shape)

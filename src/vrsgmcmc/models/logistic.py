@@ -9,16 +9,16 @@ which neither overflows nor loses digits far from the decision boundary. Data: a
 caller adds (`vrsgmcmc.datasets.with_intercept`).
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from vrsgmcmc.core import Posterior, Scalar
 
-from .checks import check_labels, check_table
+from .checks import class_check
 from .gaussian import normal_prior
+
+check = class_check("logistic", 2, "Labels -1 and 1 become 0 and 1 with (y + 1) // 2.")
 
 
 def posterior(*, prior_variance: float | int = 1.0) -> Posterior:
@@ -41,9 +41,3 @@ def loglik(w: Float[Array, " d"], datum: tuple[Shaped[Array, " d"], Shaped[Array
     x, y = datum
     logit = x @ w
     return jax.nn.log_sigmoid(jnp.where(y == 1, logit, -logit))
-
-
-def check(data: Any) -> None:
-    """Refuse data other than (x [N, d], y [N]) with labels 0 and 1."""
-    check_table("logistic", data)
-    check_labels("logistic", data[1], 2, repair="Labels -1 and 1 become 0 and 1 with (y + 1) // 2.")

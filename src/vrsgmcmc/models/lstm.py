@@ -43,11 +43,6 @@ class Layer(eqx.Module):
     inputs: Affine
     recurrent: Float[Array, "hidden gates"]
 
-    @property
-    def zero_state(self) -> State:
-        zeros = jnp.zeros(self.recurrent.shape[0], self.recurrent.dtype)
-        return zeros, zeros
-
     def __call__(
         self, x: Float[Array, "t inputs"], state: State
     ) -> tuple[Float[Array, "t hidden"], State]:
@@ -73,7 +68,8 @@ class LSTM(eqx.Module):
 
     @property
     def zero_state(self) -> tuple[State, ...]:
-        return tuple(layer.zero_state for layer in self.layers)
+        zeros = (jnp.zeros(len(each.recurrent), each.recurrent.dtype) for each in self.layers)
+        return tuple((zero, zero) for zero in zeros)
 
 
 def posterior(vocabulary: int, *, prior_variance: float | int = 1.0) -> Posterior:

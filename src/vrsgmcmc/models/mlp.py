@@ -28,6 +28,7 @@ from vrsgmcmc.core import Posterior, PRNGKey, Scalar, one_of, whole
 
 from .checks import as_variance, check_outputs, check_table, class_check
 from .gaussian import log_normal, normal_prior
+from .layers import lecun_affine
 from .linear import affine
 
 ACTIVATIONS = {"tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}
@@ -53,10 +54,7 @@ def classifier(
 
 
 def regressor(
-    *,
-    variance: float | int = 1.0,
-    activation: str = "tanh",
-    prior_variance: float | int = 1.0,
+    *, variance: float | int = 1.0, activation: str = "tanh", prior_variance: float | int = 1.0
 ) -> Posterior:
     """The posterior of a network whose output is a mean; `variance` is that of the noise in y."""
     variance = as_variance("variance", variance)
@@ -90,12 +88,8 @@ def predict(
 def _initial(d: int, hidden: int, outputs: int) -> Callable[[PRNGKey], MLP]:
     def initial(key: PRNGKey) -> MLP:
         first, second = jax.random.split(key)
-        return MLP(
-            weight_1=jax.random.normal(first, (d, hidden)) / d**0.5,
-            bias_1=jnp.zeros(hidden),
-            weight_2=jax.random.normal(second, (hidden, outputs)) / hidden**0.5,
-            bias_2=jnp.zeros(outputs),
-        )
+        inner, outer = lecun_affine(first, d, hidden), lecun_affine(second, hidden, outputs)
+        return MLP(inner.bias, outer.bias, inner.weight, outer.weight)
 
     return jax.jit(initial)
 

@@ -110,12 +110,9 @@ def posterior(
     """
     num_classes = whole("resnet.posterior", "num_classes", num_classes, least=2)
     grouped = one_of("resnet.posterior", "norm", norm, NORMS) == "batch_norm"
-    return Posterior(
-        normal_prior(prior_variance),
-        _loglik(num_classes, grouped),
-        (_augment_group if grouped else _augment_image) if augment else None,
-        check=image_check("resnet", num_classes, grouped),
-    )
+    loglik, check = _loglik(num_classes, grouped), image_check("resnet", num_classes, grouped)
+    augmentation = (_augment_group if grouped else _augment_image) if augment else None
+    return Posterior(normal_prior(prior_variance), loglik, augmentation, check=check)
 
 
 def initial(

@@ -26,11 +26,8 @@ from .linear import affine
 def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:
     """The posterior of the weights and biases of `num_classes` classes."""
     num_classes = whole("softmax.posterior", "num_classes", num_classes, least=2)
-    return Posterior(
-        normal_prior(prior_variance),
-        _loglik(num_classes),
-        check=class_check("softmax", num_classes),
-    )
+    check = class_check("softmax", num_classes)
+    return Posterior(normal_prior(prior_variance), _loglik(num_classes), check=check)
 
 
 def initial(d: int, num_classes: int) -> dict[str, Float[Array, "..."]]:

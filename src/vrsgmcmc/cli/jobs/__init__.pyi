@@ -1,3 +1,4 @@
+from . import stored_runs as stored_runs
 from .choose_sampler import SamplerChoice as SamplerChoice
 from .choose_sampler import choose as choose
 from .directory import Job as Job

@@ -95,12 +95,11 @@ def from_plan(config: Config, problem: Problem) -> SamplerChoice:
         num_chains=config.num_chains,
         seed=config.seed,
     )
-    settings = best.settings
-    sampler = Sampler(**{name: settings[name] for name in SAMPLER & settings.keys()}).to_json()
+    sampler = best.choice.sampler.to_json()
     if "center" in sampler["estimator"]:  # of a control variate; `sample_arguments` puts it back
         sampler["estimator"]["center"] = "start"
     notes = ("Chosen by vr.plan; the chains start at a mode of the posterior.", str(best))
-    settings = complete(config, sampler, settings["num_steps"], burn_in=0.0)
+    settings = complete(config, sampler, best.choice.num_steps, burn_in=0.0)
     return SamplerChoice(settings, best.init, notes)
 
 

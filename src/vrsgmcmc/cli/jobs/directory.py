@@ -106,14 +106,7 @@ def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, c
         "config": configuration.to_json(config),
         "settings": choice.settings,
         "notes": choice.notes,
-        "table": {
-            "columns": ready.columns,
-            "target": ready.target,
-            "labels": ready.labels,
-            "center": ready.center,
-            "scale": ready.scale,
-            "notes": ready.notes,
-        },
+        "table": {name: getattr(ready, name) for name in SplitTable._fields[3:]},  # no arrays
         "files": {name: store.record(data) for name, data in files.items()},
     }
     folder.replace(RECORD, as_json({**record, "sha256": store.record(as_json(record)).sha256}))
@@ -130,23 +123,16 @@ def load(path: Path) -> Job:
     record = read_record(path)
     try:
         files = {name: read_file(path, name, record["files"]) for name in record["files"]}
-        table, arrays = record["table"], files[DATA]
-        ready = SplitTable(
-            (arrays["x_train"], arrays["y_train"]),
-            (arrays["x_test"], arrays["y_test"]),
-            arrays["test_rows"],
-            tuple(table["columns"]),
-            table["target"],
-            tuple(table["labels"]),
-            float(table["center"]),
-            float(table["scale"]),
-            tuple(table["notes"]),
-        )
+        x_train, y_train, x_test, y_test, test_rows = (files[DATA][name] for name in ARRAYS)
+        table = record["table"]
+        columns, labels, notes = (tuple(table[name]) for name in ("columns", "labels", "notes"))
+        center, scale = float(table["center"]), float(table["scale"])
+        data = (x_train, y_train), (x_test, y_test), test_rows
+        ready = SplitTable(*data, columns, table["target"], labels, center, scale, notes)
         values = {name: value for name, value in record["config"].items() if value is not None}
         config = configuration.validate(values, own_model=values["model"] == OWN)
-        start = None
-        if START in files:
-            start = [files[START][str(i)] for i in range(len(files[START]))]
+        leaves = files.get(START)
+        start = None if leaves is None else [leaves[str(i)] for i in range(len(leaves))]
         choice = SamplerChoice(dict(record["settings"]), start, tuple(record["notes"]))
         return Job(path, config, ready, choice, str(record["command"]))
     except (KeyError, TypeError, AttributeError, IndexError) as error:

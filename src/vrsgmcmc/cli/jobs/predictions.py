@@ -1,6 +1,5 @@
 """The findings of a job: predictions for the test rows, scores, and the report."""
 
-import csv
 import json
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from scipy.special import logsumexp
 
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Audit, audit
+from vrsgmcmc.experiments import save_csv
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
 
@@ -154,10 +154,7 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
     """Write predictions.csv, findings.json and the report; returns the names of the files."""
     files = []
     if findings.table:
-        with (job.path / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(findings.table[0])
-            writer.writerows(row.values() for row in findings.table)
+        save_csv(job.path / "predictions.csv", findings.table)
         files.append("predictions.csv")
     (job.path / "findings.json").write_text(
         json.dumps(findings.scores, indent=1) + "\n", encoding="utf-8"

@@ -91,7 +91,7 @@ def build_problem(config: Config, ready: SplitTable, function: Callable | None =
         init, predict, names = models.logistic.initial(d), models.logistic.predict, [*columns]
     elif config.model == "linear":
         posterior = models.linear.posterior(variance=noise, prior_variance=prior)
-        init, predict, names = models.linear.initial(d), line, [*columns]
+        init, predict, names = models.linear.initial(d), lambda w, x: x @ w, [*columns]
     elif config.model == "softmax":
         posterior = models.softmax.posterior(classes, prior_variance=prior)
         init, predict = models.softmax.initial(d, classes), models.softmax.predict
@@ -113,12 +113,8 @@ def build_problem(config: Config, ready: SplitTable, function: Callable | None =
     )
 
 
-def line(w: Any, x: Any) -> Any:
-    return x @ w
-
-
-def first_output(params: Any, x: Any) -> Any:
-    return models.mlp.outputs(params, x)[:, 0]
+def first_output(net: Any, x: Any) -> Any:
+    return models.mlp.outputs(net, x)[:, 0]
 
 
 def residual_variance(x: np.ndarray, y: np.ndarray) -> float:

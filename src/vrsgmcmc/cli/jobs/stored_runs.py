@@ -127,8 +127,7 @@ def compare_parameters(names: list[str], summaries: list[Summary | None]) -> Ite
         rows.append((parameter, *(f"{cell(m, '.4g')} ± {cell(sd, '.2g')}" for m, sd in pairs)))
     first = parameters[:MOST_IN_FIGURE]
     mean, sd = (np.stack([s.numbers[n][: len(first)] for s in present]) for n in ("mean", "sd"))
-    figure = None
-    if len(names) <= len(reports.COLOURS):
-        figure = reports.intervals(first, names, mean, sd)
+    enough_colours = len(names) <= len(reports.COLOURS)
+    figure = reports.intervals(first, names, mean, sd) if enough_colours else None
     table = Table(("parameter", *names), rows)
     yield Section("Posterior means ± standard deviations", figure=figure, table=table)

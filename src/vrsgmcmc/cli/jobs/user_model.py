@@ -10,7 +10,8 @@ x)` gives, for rows x [n, d], probabilities [n] or [n, K], or in a regression me
 
 import importlib.util
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,8 @@ def load_function(place: str) -> Callable:
         raise ValueError(f"--model {place}: there is no file {path}.")
     spec: Any = importlib.util.spec_from_file_location("vrsgmcmc_own_model", path)
     module = importlib.util.module_from_spec(spec)
-    try:
+    with explain_errors(path, "could not be loaded"):
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise ValueError(describe(path, "could not be loaded", error)) from error
     function = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"--model {place}: {path} has no function {name}.")
@@ -43,10 +42,8 @@ def load_function(place: str) -> Callable:
 def build(function: Callable, x: Any, y: Any) -> tuple[Posterior, Any, Callable | None]:
     """Call the user's function with the training data: posterior, init, and predict or None."""
     path = Path(function.__code__.co_filename) if hasattr(function, "__code__") else Path("model")
-    try:
+    with explain_errors(path, f"{function.__name__}(x, y) failed"):
         parts = function(x, y)
-    except Exception as error:
-        raise ValueError(describe(path, f"{function.__name__}(x, y) failed", error)) from error
     if not (isinstance(parts, tuple) and len(parts) in (2, 3) and isinstance(parts[0], Posterior)):
         raise ValueError(
             f"{path.name}: {function.__name__}(x, y) must return (posterior, init) or (posterior, "
@@ -54,21 +51,23 @@ def build(function: Callable, x: Any, y: Any) -> tuple[Posterior, Any, Callable 
         )
     posterior, init, *rest = parts
     if is_function(init):
-        try:
+        with explain_errors(path, "init(key) failed"):
             jax.eval_shape(init, jax.random.key(0))
-        except Exception as error:
-            raise ValueError(describe(path, "init(key) failed", error)) from error
     predict = rest[0] if rest else None
     if predict is not None and not callable(predict):
         raise ValueError(f"{path.name}: predict must be a function of (params, x).")
     return posterior, init, predict
 
 
-def describe(path: Path, what: str, error: Exception) -> str:
-    """An error of the user's code in one sentence, with the line in the user's file."""
-    if isinstance(error, SyntaxError):
-        return f"{path.name} {what}: line {error.lineno}: {error.msg}."
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename).name == path.name]
-    where = f"line {lines[-1]}: " if lines else ""
-    return f"{path.name}: {what}: {where}{type(error).__name__}: {error}"
+@contextmanager
+def explain_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn an error of the user's code into a sentence with the line in the user's file."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise ValueError(f"{path.name} {what}: line {error.lineno}: {error.msg}.") from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename).name == path.name]
+        where = f"line {lines[-1]}: " if lines else ""
+        raise ValueError(f"{path.name}: {what}: {where}{type(error).__name__}: {error}") from error

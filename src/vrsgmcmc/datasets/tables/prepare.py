@@ -70,17 +70,8 @@ def prepare(
                 f"column {names[int(large.argmax())]!r} holds numbers that are too large, or too near "
                 "to each other, to compute with. Rescale it."
             )
-    return SplitTable(
-        (parts[0], y[train]),
-        (parts[1], y[test]),
-        table.rows[test],
-        columns,
-        table.target,
-        labels,
-        center,
-        scale,
-        tuple(notes),
-    )
+    data = (parts[0], y[train]), (parts[1], y[test]), table.rows[test]
+    return SplitTable(*data, columns, table.target, labels, center, scale, tuple(notes))
 
 
 def encode_labels(table: Table) -> tuple[tuple[str, ...], np.ndarray]:

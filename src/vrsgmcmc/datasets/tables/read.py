@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 from jaxtyping import Float, Int
 
-from ..arrays import UNREADABLE, problem, read_array
+from ..arrays import array_errors, read_array
 
 ROWS_AT_ONCE = 4096
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -28,9 +28,7 @@ class Table(NamedTuple):
     y: np.ndarray  # [n], numbers or text
     columns: tuple[str, ...]
     target: str
-    rows: Int[
-        np.ndarray, " n"
-    ]  # numbers of lines, from 1, in a CSV file; of rows, from 0, in arrays
+    rows: Int[np.ndarray, " n"]  # numbers of lines in a CSV file, from 1, or of rows, from 0
     place: str  # what `rows` counts: "line" or "row"
     notes: tuple[str, ...] = ()
 
@@ -200,11 +198,8 @@ def choose_columns(
 
 
 def read_npz(path: Path, target: str, features: Sequence[str]) -> Table:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = read_members(archive)
-    except UNREADABLE as error:
-        raise ValueError(f"{path} cannot be read: {problem(error)}. {SAVE_AGAIN}") from error
+    with array_errors(path, SAVE_AGAIN), zipfile.ZipFile(path) as archive:
+        arrays = read_members(archive)
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if array.ndim == 1:
@@ -237,11 +232,8 @@ def read_members(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
 
 
 def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
-    try:
-        with path.open("rb") as file:
-            array = read_array(file)
-    except UNREADABLE as error:
-        raise ValueError(f"{path} cannot be read: {problem(error)}. {SAVE_AGAIN}") from error
+    with array_errors(path, SAVE_AGAIN), path.open("rb") as file:
+        array = read_array(file)
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}; a table has two axes, rows and columns.")
     width = array.shape[1]
