@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
-from scipy.ndimage import gaussian_filter1d
 from scipy.optimize import isotonic_regression
 
 COLOURS = (
@@ -32,7 +31,6 @@ LINE_STYLES = [
 WIDTH = 7.2  # inches: letters stay legible on a phone
 GREY, GRID = "#8C8C8C", "#E5E5E5"
 INK = "#333333"
-MOST_EFFECTIVE = 2000  # draws, for the width of a density: draws of a chain depend on each other
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -146,15 +144,6 @@ def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> No
             va="center",
             annotation_clip=False,
         )
-
-
-def density(draws: Float[np.ndarray, " n"], x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """A kernel density estimate on an even grid, with Silverman's width."""
-    step = x[1] - x[0]
-    width = np.std(draws) * (4 / (3 * min(len(draws), MOST_EFFECTIVE))) ** 0.2
-    bins = np.concatenate([x - step / 2, [x[-1] + step / 2]])
-    counts = np.histogram(draws, bins)[0] / (len(draws) * step)
-    return gaussian_filter1d(counts, width / step, mode="constant")
 
 
 def save(figure: Figure, path: Path) -> list[str]:
