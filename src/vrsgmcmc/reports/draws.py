@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.stats import sem
 
 from vrsgmcmc.run import Result
 
@@ -31,9 +32,7 @@ def posterior_sections(result: Result, summary: Summary | None) -> Iterator[Sect
     if result.averages and alive.size:
         names, values, total = pick(result.averages, leading=1)
         values = values[alive]
-        error = (
-            values.std(0, ddof=1) / np.sqrt(alive.size) if alive.size > 1 else [None] * len(names)
-        )
+        error = sem(values) if alive.size > 1 else [None] * len(names)
         yield Section(
             "Averages over every step",
             describe_part(len(names), total, "averages")
