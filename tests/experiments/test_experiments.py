@@ -58,10 +58,8 @@ def test_segments_make_one_run(unbroken):
         progress=False,
     )
     values = np.square(whole.draws)
-    np.testing.assert_allclose(unbroken.full_average("square", -1), values.mean(1), rtol=1e-12)
-    np.testing.assert_allclose(
-        unbroken.full_average("square", 1), values[:, :10].mean(1), rtol=1e-12
-    )
+    np.testing.assert_allclose(unbroken.average("square", 0, 2), values.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(unbroken.average("square", 0, 1), values[:, :10].mean(1), rtol=1e-12)
     # a fifth of 25 steps lies inside the second segment, so the third alone counts
     np.testing.assert_allclose(
         unbroken.late_average("square", 2), values[:, 10:].mean(1), rtol=1e-12
@@ -72,6 +70,8 @@ def test_segments_make_one_run(unbroken):
     np.testing.assert_allclose(
         unbroken.late_average("square", 0), values[:, :4].mean(1), rtol=1e-12
     )
+    late = [unbroken.late_average("square", point) for point in range(3)]
+    np.testing.assert_array_equal(unbroken.late_averages("square"), late)
     assert np.all(np.diff(unbroken.seconds) > 0)
     assert not unbroken.diverged.any()
 

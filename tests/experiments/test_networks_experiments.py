@@ -11,7 +11,7 @@ from vrsgmcmc.cli import main
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.experiments import EXPERIMENTS, Settings, n1_sensitivity, networks
 from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.claims import anchor_claims, claim_smoother, network_claims
+from vrsgmcmc.experiments.claims import anchor_claims, claim_smoother, method_claims
 from vrsgmcmc.experiments.combined_page import join, wider_gap
 from vrsgmcmc.experiments.curves import Curve, MethodResult, compare
 from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
@@ -83,7 +83,7 @@ def answered(claims):
 
 def test_claims_hold_for_a_method_that_is_better_everywhere():
     curves = {SGLD: result(SAME_COST, WORSE, sample=(1, 0, 1, 0)), PAPER: result(SAME_COST, BETTER)}
-    faster, smoother, in_time = network_claims(curves)
+    faster, smoother, in_time = method_claims(curves)
     assert answered([faster, in_time]) == ["yes", "yes"]
     assert smoother.answer == "not tested"  # too few points in the second half
     assert "100% of the curve" in faster.evidence
@@ -92,12 +92,12 @@ def test_claims_hold_for_a_method_that_is_better_everywhere():
 
 def test_claims_fail_for_a_method_that_is_worse_everywhere():
     curves = {SGLD: result(SAME_COST, BETTER), PAPER: result(SAME_COST, WORSE)}
-    assert answered(network_claims(curves)) == ["no", "not tested", "no"]
+    assert answered(method_claims(curves)) == ["no", "not tested", "no"]
 
 
 def test_a_method_that_is_better_first_and_worse_in_the_end_is_so_in_part():
     curves = {SGLD: result(SAME_COST, (0.9, 0.8, 0.7, 0.1)), PAPER: result(SAME_COST, BETTER)}
-    faster, _, in_time = network_claims(curves)
+    faster, _, in_time = method_claims(curves)
     assert (faster.answer, in_time.answer) == ("in part", "in part")
 
 
@@ -117,7 +117,7 @@ def test_curves_are_compared_where_both_have_come_to():
 
 def test_curves_that_are_non_finite_or_do_not_overlap_are_not_compared():
     gone = result(SAME_COST, (0.5, 0.4, np.nan, np.nan))
-    claims = network_claims({SGLD: result(SAME_COST, BETTER), PAPER: gone})
+    claims = method_claims({SGLD: result(SAME_COST, BETTER), PAPER: gone})
     assert answered(claims) == ["not tested"] * 3
     assert "on an unknown part of the curve by data passes" in claims[0].evidence
     early, late = Curve(np.array([1, 2]), np.ones((2, 1))), Curve(np.array([3, 4]), np.ones((2, 1)))
@@ -157,16 +157,16 @@ def test_time_is_a_cost_of_its_own():
     """Who is a little ahead by passes and much slower is behind in time, and the other way round."""
     lower, higher = BETTER, np.add(BETTER, 0.01)
     slow = {SGLD: result(SAME_COST, higher), PAPER: result(SAME_COST, lower, seconds=3.9)}
-    assert answered(network_claims(slow)) == ["yes", "not tested", "no"]
+    assert answered(method_claims(slow)) == ["yes", "not tested", "no"]
     fast = {SGLD: result(SAME_COST, lower, seconds=3.9), PAPER: result(SAME_COST, higher)}
-    assert answered(network_claims(fast)) == ["no", "not tested", "yes"]
+    assert answered(method_claims(fast)) == ["no", "not tested", "yes"]
 
 
 def test_the_paper_counts_a_pair_of_gradients_once():
     """At the paper's cost the curve of a pair is ahead, at the honest one behind."""
     losses = 0.9 - np.log2([10, 20, 40, 80]) / 10
     curves = {SGLD: result(SAME_COST, losses), PAPER: result(METHODS[PAPER], losses - 0.12)}
-    evidence = network_claims(curves)[0].evidence
+    evidence = method_claims(curves)[0].evidence
     assert " on 0% of the curve by data passes" in evidence
     assert " on 100% of the curve by the paper's count" in evidence
     np.testing.assert_allclose(curves[PAPER].passes(), [0.3, 0.6, 1.2, 2.4])
@@ -176,13 +176,13 @@ def test_the_paper_counts_a_pair_of_gradients_once():
 def test_svrg_that_starts_late_and_ends_low():
     late = result(SAME_COST, (0.9, 0.8, 0.7, 0.1))
     curves = {SGLD: result(SAME_COST, WORSE), PAPER: result(SAME_COST, BETTER), SVRG: late}
-    assert network_claims(curves)[1].answer == "yes"
+    assert method_claims(curves)[1].answer == "yes"
     curves[SVRG] = result(SAME_COST, WORSE)
-    assert network_claims(curves)[1].answer == "in part"
+    assert method_claims(curves)[1].answer == "in part"
 
 
 def test_a_claim_needs_its_methods():
-    assert network_claims({SGLD: result(SAME_COST, BETTER)}) == []
+    assert method_claims({SGLD: result(SAME_COST, BETTER)}) == []
     assert anchor_claims({SGLD: result(SAME_COST, BETTER)}) == []
 
 

@@ -1,4 +1,4 @@
-"""Figures: labels, densities, and files that do not depend on time."""
+"""Figures: labels, marks, and files that do not depend on time."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,6 @@ def test_labels_keep_their_order_and_their_distance():
     assert np.diff(heights).min() > 0.07
     assert min(heights) >= 0
     assert max(heights) <= 1
-
-
-def test_a_smoothed_marginal_is_the_density():
-    x = np.linspace(-4, 4, 200)
-    draws = np.random.default_rng(0).normal(size=100_000)
-    expected = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
-    np.testing.assert_allclose(figures.density(draws, x), expected, atol=0.02)
 
 
 def test_the_same_figure_is_the_same_file(tmp_path):

@@ -9,35 +9,24 @@ import numpy as np
 
 from vrsgmcmc.reports import Claim
 
-from .curves import (
-    PLACES,
-    Axis,
-    Comparison,
-    MethodResult,
-    Results,
-    common_range,
-    compare,
-    describe_comparisons,
-    format_score,
-    grade,
-    if_finite,
-    standard_error,
-)
+from . import curves
+from .curves import Comparison, MethodResult, Results, describe_comparisons, format_score, grade
 from .methods import ANCHORED, EQUAL, PAPER, SGLD, SHUFFLED, SVRG
 
-PASSES: dict[str, Axis] = {
+PASSES: dict[str, curves.Axis] = {
     "data passes": MethodResult.passes,
     "the paper's count": MethodResult.paper_passes,
 }
 COINCIDE = 0.02  # of the loss
 
 
-def network_claims(results: Results) -> list[Claim]:
-    """The claims that these methods can answer."""
+def method_claims(results: Results) -> list[Claim]:
+    """The claims that these methods, and their scores, can answer."""
     if SGLD not in results or PAPER not in results:
         return []
     svrg = [claim_svrg(results)] if SVRG in results else []
-    return [claim_faster(results), *svrg, claim_smoother(results), claim_equal_time(results)]
+    smoother = [claim_smoother(results)] if "test_sample" in results[PAPER].scores else []
+    return [claim_faster(results), *svrg, *smoother, claim_equal_time(results)]
 
 
 def compare_by_passes(
@@ -45,7 +34,7 @@ def compare_by_passes(
 ) -> dict[str, Comparison]:
     """The comparison of two methods, by each count of data passes."""
     return {
-        label: compare(one.curve(axis, measure), other.curve(axis, measure))
+        label: curves.compare(one.curve(axis, measure), other.curve(axis, measure))
         for label, axis in PASSES.items()
     }
 
@@ -55,20 +44,17 @@ def claim_faster(results: Results) -> Claim:
     comparisons = {measure: compare_by_passes(ours, theirs, measure) for measure in ours.measures}
     losses = comparisons["nll"]
     ends = [each.lower for by_axis in comparisons.values() for each in by_axis.values()]
-    final = {
-        name: ", ".join(
-            f"test {m} {format_score(m, results[name].final(m)[0])}" for m in ours.measures
-        )
-        for name in (SGLD, EQUAL, PAPER, SHUFFLED)
-        if name in results
-    }
+    names = [name for name in (SGLD, EQUAL, PAPER, SHUFFLED) if name in results]
+    final = "; ".join(f"{name}: {final_scores(results[name])}" for name in names)
     return Claim(
         "vrSG-MCMC converges faster per data pass than SGLD, with lower final test error and loss.",
         grade(*ends, *(each.mostly_lower for each in losses.values())),
-        f"vrSG-MCMC has the lower test NLL {describe_comparisons(losses)}. At the end: "
-        + "; ".join(f"{name}: {scores}" for name, scores in final.items())
-        + ".",
+        f"vrSG-MCMC has the lower test NLL {describe_comparisons(losses)}. At the end: {final}.",
     )
+
+
+def final_scores(result: MethodResult) -> str:
+    return ", ".join(f"test {m} {format_score(m, result.final(m)[0])}" for m in result.measures)
 
 
 def claim_svrg(results: Results) -> Claim:
@@ -86,7 +72,7 @@ def claim_smoother(results: Results) -> Claim:
     (ours, error), (theirs, other) = rough[PAPER], rough[SGLD]
     answer = grade(ours < theirs, ours + 2 * np.hypot(error, other) < theirs)
     listed = ", ".join(
-        f"{name}: {if_finite(value, f'{value:.4f} ± {se:.4f}')}"
+        f"{name}: {curves.if_finite(value, f'{value:.4f} ± {se:.4f}')}"
         for name, (value, se) in rough.items()
     )
     return Claim(
@@ -99,7 +85,7 @@ def claim_smoother(results: Results) -> Claim:
 
 def claim_equal_time(results: Results) -> Claim:
     ours, theirs = (results[name].curve(MethodResult.seconds) for name in (PAPER, SGLD))
-    comparison = compare(ours, theirs)
+    comparison = curves.compare(ours, theirs)
     return Claim(
         "At equal wall-clock time vrSG-MCMC improves on SGLD.",
         grade(comparison.mostly_lower, comparison.lower),
@@ -142,17 +128,17 @@ def anchor_claims(results: Results) -> list[Claim]:
     ]
 
 
-def largest_spread(results: Sequence[MethodResult], axis: Axis) -> float:
+def largest_spread(results: Sequence[MethodResult], axis: curves.Axis) -> float:
     """The largest relative difference between curves, over the second half of their common range.
 
     NaN if they do not overlap or became non-finite.
     """
-    curves = [each.curve(axis) for each in results]
-    first, last = common_range(curves)
+    lines = [each.curve(axis) for each in results]
+    first, last = curves.common_range(lines)
     if not first < last:
         return np.nan
-    costs = np.geomspace(np.sqrt(first * last), last, PLACES)
-    losses = np.stack([each.at(costs).mean(1) for each in curves])
+    costs = np.geomspace(np.sqrt(first * last), last, curves.PLACES)
+    losses = np.stack([each.at(costs).mean(1) for each in lines])
     return float(np.max(np.ptp(losses, axis=0) / losses.min(0)))
 
 
@@ -168,4 +154,4 @@ def roughness(result: MethodResult) -> tuple[float, float]:
         return np.nan, np.nan
     jumps = np.abs(np.diff(values, 2, axis=0))
     repeated = jumps.mean(0) if jumps.shape[1] > 1 else jumps[:, 0]
-    return float(jumps.mean()), standard_error(repeated)
+    return float(jumps.mean()), curves.standard_error(repeated)

@@ -19,12 +19,8 @@ SMOKE_WIDTHS = (2, 2, 2, 2)
 
 def load(settings: Settings) -> Subject:
     parts = pictures("cifar10", settings)
-    task = Task(
-        cnn.posterior(10),
-        (parts.train.x, parts.train.y.astype(np.int32)),
-        cnn.initial(10, widths=SMOKE_WIDTHS if settings.size == "smoke" else cnn.WIDTHS),
-        chain_method="sequential",
-    )
+    initial = cnn.initial(10, widths=SMOKE_WIDTHS if settings.size == "smoke" else cnn.WIDTHS)
+    task = Task(cnn.posterior(10), tuple(parts.train), initial, chain_method="sequential")
     return Subject(task, evaluation_sets(parts, cnn.predict, np.asarray, EVALUATION_IMAGES))
 
 

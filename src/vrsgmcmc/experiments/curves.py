@@ -8,7 +8,7 @@ overlap, or became non-finite, are not compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -90,6 +90,12 @@ AXES: dict[str, Axis] = {
     "passes as the paper counts (n1/m + n2 per step)": MethodResult.paper_passes,
     "seconds for one chain": MethodResult.seconds,
 }
+
+
+def point_rows(columns: Mapping[str, np.ndarray], **labels: Any) -> list[dict[str, Any]]:
+    """A row for each point of a curve: the labels, and its value in every column."""
+    points = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [{**labels, **dict(zip(columns, point, strict=True))} for point in points]
 
 
 def compare(one: Curve, other: Curve) -> Comparison:

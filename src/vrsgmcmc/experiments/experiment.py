@@ -6,7 +6,7 @@ from typing import NamedTuple
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.reports import Claim
 
-from .claims import network_claims
+from .claims import method_claims
 from .curves import Results
 from .methods import METHODS
 from .scores import EvaluationSet
@@ -40,4 +40,4 @@ class Experiment(NamedTuple):
     sizes: Mapping[str, Size]
     step_sizes: Sequence[float]  # h N: on the mean log-likelihood; the paper's is one of them
     methods: Mapping[str, Sampler] = METHODS
-    claims: Callable[[Results], list[Claim]] = network_claims
+    claims: Callable[[Results], list[Claim]] = method_claims

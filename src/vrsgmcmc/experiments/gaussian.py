@@ -19,7 +19,7 @@ from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 from .checkpoints import Checkpoints
-from .curves import Axis, MethodResult, Results, standard_error
+from .curves import Axis, MethodResult, Results, point_rows, standard_error
 from .methods import check_passes, paper_evaluations
 from .progress import ExperimentProgress, MethodProgress
 from .segments import Task, cuts, run_segments
@@ -49,10 +49,6 @@ SIZES = {
 }
 
 
-def square(theta: Any) -> Any:
-    return jnp.square(theta)
-
-
 def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     size = settings.pick_size(SIZES)
     chains = settings.seeds or size.chains
@@ -62,7 +58,7 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     problem = theory.gaussian_mean(data)
     mean, covariance = problem.posterior()
     truth = float(mean[0] ** 2 + covariance[0, 0])
-    task = Task(models.gaussian.posterior(), data, jnp.asarray(START), {"square": square})
+    task = Task(models.gaussian.posterior(), data, jnp.asarray(START), {"square": jnp.square})
 
     def run_method(sampler: Sampler, line: MethodProgress) -> MethodResult:
         total = sampler.affordable_steps(N, size.passes * N)
@@ -71,7 +67,7 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
         best = min(tuning, key=lambda step: tuning[step]["exact_mse"][-1])
         steps = np.full(chains, best / (N + 1))
         trace = run_segments(2, task, sampler, steps, ends, progress, checkpoints)
-        errors = np.stack([trace.full_average("square", p) - truth for p in range(len(ends))]) ** 2
+        errors = np.stack([trace.average("square", 0, p) - truth for p in range(len(ends))]) ** 2
         line.text = f"MSE {errors[-1].mean():.3g}, exact {tuning[best]['exact_mse'][-1]:.3g}"
         return MethodResult(sampler, N, best, tuning, trace, {"test": {"mse": errors}}, {})
 
@@ -87,16 +83,9 @@ def exact_mse(
     problem: Any, sampler: Sampler, step: float, ends: np.ndarray
 ) -> dict[str, list[float]]:
     """The exact MSE of the average of theta^2 over all steps so far, for each point."""
-    error = theory.mse(
-        problem,
-        sampler.estimator,
-        sampler.integrator,
-        num_steps=ends,
-        start=START,
-        observable="square",
-        step_size=step / (N + 1),
-        batch_size=sampler.batch_size,
-    )
+    pair = sampler.estimator, sampler.integrator
+    options: Any = {"step_size": step / (N + 1), "batch_size": sampler.batch_size, "start": START}
+    error = theory.mse(problem, *pair, num_steps=ends, observable="square", **options)
     return {"exact_mse": error.mse[:, 0].tolist()}
 
 
@@ -163,37 +152,36 @@ def outcome(results: Results, truth: float, chains: int, size: ChainSize) -> Out
 
 def curve_rows(results: Results) -> list[dict[str, Any]]:
     """A row for every point of every curve."""
-    return [
-        {
-            "method": name,
-            "step": each.step,
-            "steps": int(end),
-            "evaluations": int(each.sampler.evaluations(N, end)),
-            "paper_evaluations": int(paper_evaluations(each.sampler, N, end)),
-            "seconds_all_chains": float(seconds),
-            "mse": (mse := float(errors.mean())),
-            "standard_error": (error := standard_error(errors)),
+    rows = []
+    for name, each in results.items():
+        ends, (exact, mse, error) = each.trace.ends, squared_errors(each)
+        columns = {
+            "steps": ends,
+            "evaluations": each.sampler.evaluations(N, ends),
+            "paper_evaluations": paper_evaluations(each.sampler, N, ends),
+            "seconds_all_chains": each.trace.seconds,
+            "mse": mse,
+            "standard_error": error,
             "exact_mse": exact,
             "z": (mse - exact) / error,
         }
-        for name, each in results.items()
-        for end, seconds, errors, exact in zip(
-            each.trace.ends,
-            each.trace.seconds,
-            each.scores["test"]["mse"],
-            each.tuning[each.step]["exact_mse"],
-            strict=True,
-        )
-    ]
+        rows += point_rows(columns, method=name, step=each.step)
+    return rows
+
+
+def squared_errors(result: MethodResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each point: the exact MSE, the measured one, and its standard error."""
+    values = result.scores["test"]["mse"]
+    deviations = np.array([standard_error(each) for each in values])
+    return np.array(result.tuning[result.step]["exact_mse"]), values.mean(1), deviations
 
 
 def draw(results: Results, cost: Axis, label: str) -> figures.Figure:
     """Measured points on exact curves, against a cost."""
-    exact = {n: np.array(each.tuning[each.step]["exact_mse"]) for n, each in results.items()}
-    errors = {name: each.scores["test"]["mse"] for name, each in results.items()}
-    bars = {name: 2 * np.array([standard_error(e) for e in errors[name]]) for name in results}
-    lines = {name: (cost(each), exact[name]) for name, each in results.items()}
-    points = {n: (cost(each), errors[n].mean(1), bars[n]) for n, each in results.items()}
+    lines, points = {}, {}
+    for name, each in results.items():
+        exact, mse, error = squared_errors(each)
+        lines[name], points[name] = (cost(each), exact), (cost(each), mse, 2 * error)
     panel = figures.Panel("mean squared error of theta^2", lines, log_y=True, points=points)
     return figures.curves([panel], x_label=label)
 
@@ -206,10 +194,9 @@ def gaussian_claims(rows: list[dict[str, Any]]) -> list[Claim]:
         if smallest not in names or len(names) < 3:
             continue
         lowest, near, words = [], [], []
+        curves = {name: [row for row in rows if row["method"] == name] for name in names}
         for axis, label in AXES.items():
-            ends = mse_at_equal_cost(
-                {n: [r for r in rows if r["method"] == n] for n in names}, axis
-            )
+            ends = mse_at_equal_cost(curves, axis)
             lowest.append(ends[smallest] == min(ends.values()))
             near.append(ends[smallest] < 1.05 * min(ends.values()))
             listed = ", ".join(f"{n.split(', ')[1]}: {mse:.2e}" for n, mse in ends.items())

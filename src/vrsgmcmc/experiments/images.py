@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Int32, UInt8
 
 from vrsgmcmc import datasets
 from vrsgmcmc.models import pixels
@@ -20,7 +20,7 @@ VALIDATION, SMOKE = 5000, 200  # images for validation; of each part
 
 class Part(NamedTuple):
     x: UInt8[np.ndarray, "n height width channels"]
-    y: Int[np.ndarray, " n"]
+    y: Int32[np.ndarray, " n"]
 
 
 class Pictures(NamedTuple):
@@ -34,13 +34,13 @@ def pictures(name: str, settings: Settings) -> Pictures:
     if settings.size == "smoke":
         rng, shape = np.random.default_rng(0), {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}[name]
         x, y = rng.integers(0, 256, (3, SMOKE, *shape), np.uint8), rng.integers(0, 10, (3, SMOKE))
-        return Pictures(*map(Part, x, y))
+        return Pictures(*map(Part, x, y.astype(np.int32)))
     data = {"mnist": datasets.mnist, "cifar10": datasets.cifar10}[name](settings.data_dir)
     x, x_test = (part.reshape(*part.shape[:3], -1) for part in (data.x_train, data.x_test))
+    y, y_test = (part.astype(np.int32) for part in (data.y_train, data.y_test))
+    train, validation = slice(-VALIDATION), slice(-VALIDATION, None)
     return Pictures(
-        Part(x[:-VALIDATION], data.y_train[:-VALIDATION]),
-        Part(x[-VALIDATION:], data.y_train[-VALIDATION:]),
-        Part(x_test, data.y_test),
+        Part(x[train], y[train]), Part(x[validation], y[validation]), Part(x_test, y_test)
     )
 
 

@@ -27,7 +27,7 @@ def load(settings: Settings) -> Subject:
 
 
 def subject(parts: Pictures, read: Callable[[np.ndarray], np.ndarray]) -> Subject:
-    train = read(parts.train.x), parts.train.y.astype(np.int32)
+    train = read(parts.train.x), parts.train.y
     start = mlp.initial(train[0].shape[1], 10, hidden=100)
     task = Task(mlp.classifier(10, activation="sigmoid"), train, start)
     return Subject(task, evaluation_sets(parts, predict, read))

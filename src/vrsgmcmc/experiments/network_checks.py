@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.advice import Audit, audit
-from vrsgmcmc.core import Batch, Sampler, State, square_norm, take
+from vrsgmcmc.core import Batch, State, square_norm, take
 from vrsgmcmc.reports import Probabilities, Section, Table, reliability, reliability_figure
 
-from .curves import Results
+from .curves import MethodResult, Results
 from .experiment import Subject
 from .methods import PAPER
 
@@ -31,16 +31,16 @@ def audit_paper_method(subject: Subject, results: Results) -> Audit | None:
     return audit(subject.task.posterior, subject.task.data, state, **options)
 
 
+def first_finite_chains(results: Results) -> dict[str, int]:
+    """By the name of the method; without the methods that have none."""
+    chains = {name: each.trace.first_finite_chain for name, each in results.items()}
+    return {name: c for name, c in chains.items() if c is not None}
+
+
 def check_clip(subject: Subject, results: Results) -> tuple[dict[str, list[float]], list[Section]]:
     """The lengths of gradients at each first finite chain's end, and a section about them."""
-    ends = {
-        name: (each.trace.state, each.trace.first_finite_chain) for name, each in results.items()
-    }
-    lengths = {
-        name: gradient_lengths(subject, results[name].sampler, state, c)
-        for name, (state, c) in ends.items()
-        if subject.task.clip is not None and state is not None and c is not None
-    }
+    chains = first_finite_chains(results) if subject.task.clip is not None else {}
+    lengths = {name: gradient_lengths(subject, results[name], c) for name, c in chains.items()}
     if not lengths:
         return {}, []
     rows = [
@@ -58,9 +58,9 @@ def check_clip(subject: Subject, results: Results) -> tuple[dict[str, list[float
     return lengths, [section]
 
 
-def gradient_lengths(subject: Subject, sampler: Sampler, state: Any, chain: int) -> list[float]:
-    """|g| / N of some estimates at the state of a chain, before the clip."""
-    kernel: Any = subject.task.kernel(sampler)
+def gradient_lengths(subject: Subject, result: MethodResult, chain: int) -> list[float]:
+    """|g| / N of some estimates at the last state of a chain, before the clip."""
+    kernel: Any = subject.task.kernel(result.sampler)
 
     @jax.jit
     def length(key: Any, state: State, data: Any) -> Any:
@@ -69,7 +69,7 @@ def gradient_lengths(subject: Subject, sampler: Sampler, state: Any, chain: int)
         info = kernel.step(move, state, Batch(index, take(data, index)), 1e-9)[1]
         return jnp.sqrt(square_norm(info.gradient)) / subject.size
 
-    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[chain]), state)
+    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[chain]), result.trace.state)
     keys = jax.random.split(jax.random.key(7), GRADIENTS)
     return [float(length(key, state, subject.task.data)) for key in keys]
 
@@ -80,8 +80,7 @@ def check_calibration(
     """Calibration errors and entropies of the first finite chains, and a section about them."""
     labels = subject.evaluation["test"].labels
     others = [n for n in subject.evaluation if n not in ("validation", "test", "train")]
-    chains = {name: each.trace.first_finite_chain for name, each in results.items()}
-    chains = {name: c for name, c in chains.items() if c is not None}
+    chains = first_finite_chains(results)
     if labels is None or not chains:
         return {}, []
     curves = {

@@ -110,9 +110,7 @@ class Work(NamedTuple):
 
     def scores(self, trace: Trace, rows: str) -> dict[str, Float[np.ndarray, "points chain"]]:
         """The scores of the late average at each point."""
-        evaluation = self.subject.evaluation[rows]
-        points = [evaluation.scores(trace.late_average(rows, p)) for p in range(len(trace.ends))]
-        return {name: np.stack([each[name] for each in points]) for name in points[0]}
+        return self.subject.evaluation[rows].scores(trace.late_averages(rows))
 
 
 def tune(work: Work, experiment: Experiment, size: Size) -> dict[float, dict[str, list[float]]]:
@@ -159,7 +157,6 @@ def sample_scores(rows: EvaluationSet) -> Callable[[Any], Any]:
     predict = jax.jit(rows.predict)
 
     def scores(params: Any) -> np.ndarray:
-        values = rows.scores(np.asarray(predict(params, rows.data)))
-        return np.stack([values[name] for name in rows.measures])
+        return np.stack([*rows.scores(np.asarray(predict(params, rows.data))).values()])
 
     return scores

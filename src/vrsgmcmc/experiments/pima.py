@@ -15,23 +15,23 @@ The tuning runs and the final runs have different keys.
 import json
 from collections.abc import Mapping
 from importlib import resources
-from itertools import product
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc import datasets, models
+from vrsgmcmc import datasets
 from vrsgmcmc.core import Sampler, observable
 from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
+from vrsgmcmc.models import logistic
 from vrsgmcmc.reports import Claim, Report, Section, Table, figures
 
 from . import claims, methods
 from .checkpoints import Checkpoints
-from .curves import AXES, Axis, MethodResult, Results
-from .methods import ANCHORED, PAPER, SGLD, SVRG, check_passes
+from .curves import AXES, Axis, MethodResult, Results, point_rows
+from .methods import ANCHORED, PAPER, SGLD, check_passes
 from .progress import ExperimentProgress, MethodProgress
 from .scores import binary_nll, knowledge_error
 from .segments import Task, cuts, run_segments
@@ -72,30 +72,16 @@ def load_reference() -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def identity(w: Any) -> Any:
-    return w
-
-
-def square(w: Any) -> Any:
-    return jnp.square(w)
-
-
 def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     size = settings.pick_size(SIZES)
     chains = settings.seeds or size.chains
     samplers = settings.pick_methods({name: METHODS[name] for name in size.methods})
     problem, reference = prepare(), load_reference()
     check_passes(samplers, len(problem.train[0]), size.passes, steps=EVERY)
-    predictions = {
-        name: observable(models.logistic.predict, data=x, every=EVERY)
-        for name, (x, _) in problem._asdict().items()
-    }
-    task = Task(
-        models.logistic.posterior(),
-        problem.train,
-        models.logistic.initial(len(COLUMNS)),
-        {"mean": identity, "square": square, **predictions},
-    )
+    observables: dict[str, Any] = {"mean": jnp.asarray, "square": jnp.square}
+    for name, (x, _) in problem._asdict().items():
+        observables[name] = observable(logistic.predict, data=x, every=EVERY)
+    task = Task(logistic.posterior(), problem.train, logistic.initial(len(COLUMNS)), observables)
 
     def run_chains(sampler: Sampler, steps: np.ndarray, stage: int) -> tuple[Any, dict, dict]:
         """The trace, the scores by point and chain, and the moments at the end."""
@@ -104,15 +90,12 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
         key = jax.random.fold_in(jax.random.key(0), stage)
         steps = steps / task.size
         trace = run_segments(key, task, sampler, steps, ends, progress, checkpoints)
-        points = range(len(ends))
-        mean = np.stack([trace.late_average("mean", p) for p in points])
-        variance = np.stack([trace.late_average("square", p) for p in points]) - mean**2
-        scores = {
-            name: {"nll": np.stack([binary_nll(trace.late_average(name, p), y) for p in points])}
-            for name, (_, y) in problem._asdict().items()
-        }
+        mean = trace.late_averages("mean")
+        variance = trace.late_averages("square") - mean**2
         error = knowledge_error(mean, variance, reference["mean"], reference["variance"])
-        scores[POSTERIOR] = {"error": error}
+        scores = {POSTERIOR: {"error": error}}
+        for name, (_, y) in problem._asdict().items():
+            scores[name] = {"nll": binary_nll(trace.late_averages(name), y)}
         return trace, scores, {"mean": mean[-1], "variance": variance[-1]}
 
     def run_method(sampler: Sampler, line: MethodProgress) -> tuple[dict, dict[str, MethodResult]]:
@@ -126,13 +109,8 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
             for question, values in losses.items()
         }
         best = {q: STEP_SIZES[int(np.nanargmin(tuning[q]))] for q in QUESTIONS}
-        runs = {
-            h: MethodResult(
-                sampler, task.size, h, {}, *run_chains(sampler, np.full(chains, h), stage=1)
-            )
-            for h in set(best.values())
-        }
-        results = {question: runs[h] for question, h in best.items()}
+        runs = {h: run_chains(sampler, np.full(chains, h), stage=1) for h in set(best.values())}
+        results = {q: MethodResult(sampler, task.size, h, {}, *runs[h]) for q, h in best.items()}
         nll, _ = results[PREDICTION].final("nll")
         line.text = f"test NLL {nll:.4f}, worth {worth(results[POSTERIOR]):.0f} draws"
         return tuning, results
@@ -161,27 +139,17 @@ def run(settings: Settings, checkpoints: Checkpoints) -> Outcome:
     )
     table = final_table(results, reference)
     text = "\n".join("  ".join(map(str, row)) for row in [table.header, *table.rows])
-    report = Report(
-        "Pima: Bayesian logistic regression",
-        lead,
-        [
-            *(
-                Section(
-                    f"Against {label}",
-                    figure=draw(results, reference, axis, label),
-                    caption="Mean over repetitions; bands hold the middle 80 %.",
-                )
-                for label, axis in AXES.items()
-            ),
-            Section(
-                "At the end",
-                "Errors of posterior means are in posterior standard deviations, those of standard "
-                "deviations are relative; root mean squares over coordinates and repetitions.",
-                table=table,
-            ),
-        ],
-        pima_claims(results),
+    caption, nuts_nll = "Mean over repetitions; bands hold the middle 80 %.", reference["test_nll"]
+    sections = [
+        Section(f"Against {label}", figure=draw(results, nuts_nll, axis, label), caption=caption)
+        for label, axis in AXES.items()
+    ]
+    units = (
+        "Errors of posterior means are in posterior standard deviations, those of standard "
+        "deviations are relative; root mean squares over coordinates and repetitions."
     )
+    sections.append(Section("At the end", units, table=table))
+    report = Report("Pima: Bayesian logistic regression", lead, sections, pima_claims(results))
     return Outcome(report, {"curves": curve_rows(results)}, record, text)
 
 
@@ -193,27 +161,20 @@ def worth(result: MethodResult) -> float:
 def curve_rows(results: Mapping[str, Results]) -> list[dict[str, Any]]:
     """A row for every point of every curve."""
     rows = []
-    for question, name in product(QUESTIONS, results[PREDICTION]):
-        each = results[question][name]
-        scores = {part: each.scores[part]["nll"] for part in ("test", "validation", "train")}
-        passes, paper_passes = each.passes(), each.paper_passes()
-        rows += [
-            {
-                "question": question,
-                "method": name,
-                "step": each.step,
-                "steps": int(end),
-                "data_passes": float(passes[p]),
-                "paper_passes": float(paper_passes[p]),
-                "seconds_all_chains": float(each.trace.seconds[p]),
-                "test_nll": float(scores["test"][p].mean()),
-                "test_nll_sd": float(scores["test"][p].std()),
-                "validation_nll": float(scores["validation"][p].mean()),
-                "train_nll": float(scores["train"][p].mean()),
-                "error": float(each.scores[POSTERIOR]["error"][p].mean()),
+    for question, runs in results.items():
+        for name, each in runs.items():
+            columns = {
+                "steps": each.trace.ends,
+                "data_passes": each.passes(),
+                "paper_passes": each.paper_passes(),
+                "seconds_all_chains": each.trace.seconds,
+                "test_nll": each.scores["test"]["nll"].mean(1),
+                "test_nll_sd": each.scores["test"]["nll"].std(1),
+                "validation_nll": each.scores["validation"]["nll"].mean(1),
+                "train_nll": each.scores["train"]["nll"].mean(1),
+                "error": each.scores[POSTERIOR]["error"].mean(1),
             }
-            for p, end in enumerate(each.trace.ends)
-        ]
+            rows += point_rows(columns, question=question, method=name, step=each.step)
     return rows
 
 
@@ -238,52 +199,36 @@ def final_table(results: Mapping[str, Results], reference: Mapping[str, Any]) ->
     return Table((*header, "worth"), rows)
 
 
-def draw(
-    results: Mapping[str, Results],
-    reference: Mapping[str, Any],
-    axis: Axis,
-    label: str,
-) -> figures.Figure:
+def draw(results: Mapping[str, Results], nuts_nll: float, axis: Axis, label: str) -> figures.Figure:
     """Test and training loss, and the worth of a chain, against a cost."""
-    prediction, posterior = (results[question] for question in QUESTIONS)
-    test, training = (
-        {name: each.scores[part]["nll"] for name, each in prediction.items()}
-        for part in ("test", "train")
-    )
-    return figures.curves(
-        [
-            figures.Panel(
-                "Prediction: negative log-likelihood of the test data",
-                {name: (axis(each), test[name].mean(1)) for name, each in prediction.items()},
-                level=("NUTS", reference["test_nll"]),
-                bands={n: tuple(np.quantile(v, (0.1, 0.9), axis=1)) for n, v in test.items()},
-            ),
-            figures.Panel(
-                "Prediction: the same of the training data",
-                {name: (axis(each), training[name].mean(1)) for name, each in prediction.items()},
-            ),
-            figures.Panel(
-                "Posterior: worth so many independent draws",
-                {
-                    name: (axis(each), 1 / each.scores[POSTERIOR]["error"].mean(1))
-                    for name, each in posterior.items()
-                },
-                log_y=True,
-            ),
-        ],
-        x_label=label,
-    )
+
+    def lines(question: str, part: str, measure: str) -> dict[str, Any]:
+        runs = results[question].items()
+        return {name: (axis(each), each.scores[part][measure].mean(1)) for name, each in runs}
+
+    test = {name: each.scores["test"]["nll"] for name, each in results[PREDICTION].items()}
+    worths = {n: (x, 1 / error) for n, (x, error) in lines(POSTERIOR, POSTERIOR, "error").items()}
+    panels = [
+        figures.Panel(
+            "Prediction: negative log-likelihood of the test data",
+            lines(PREDICTION, "test", "nll"),
+            level=("NUTS", nuts_nll),
+            bands={n: tuple(np.quantile(v, (0.1, 0.9), axis=1)) for n, v in test.items()},
+        ),
+        figures.Panel(
+            "Prediction: the same of the training data", lines(PREDICTION, "train", "nll")
+        ),
+        figures.Panel("Posterior: worth so many independent draws", worths, log_y=True),
+    ]
+    return figures.curves(panels, x_label=label)
 
 
 def pima_claims(results: Mapping[str, Results]) -> list[Claim]:
     """The paper's claims about prediction; the worth of the chains stands beside them."""
     prediction = results[PREDICTION]
-    answers = []
-    if {SGLD, PAPER} <= set(prediction):
+    answers = claims.method_claims(prediction)
+    if answers:
         listed = "; ".join(f"{n}: {worth(each):.0f}" for n, each in results[POSTERIOR].items())
-        faster = claims.claim_faster(prediction)
-        answers.append(faster._replace(evidence=f"{faster.evidence} Worth, in draws: {listed}."))
-        if SVRG in prediction:
-            answers.append(claims.claim_svrg(prediction))
-        answers.append(claims.claim_equal_time(prediction))
+        evidence = f"{answers[0].evidence} Worth, in draws: {listed}."
+        answers[0] = answers[0]._replace(evidence=evidence)
     return [*answers, *claims.anchor_claims(prediction)]

@@ -115,9 +115,8 @@ def time_left(*lines: MethodProgress) -> float:
     """Seconds to the end of these methods, if the rest takes as long as what is done."""
     share = sum(line.share for line in lines)
     done = share - sum(line.loaded for line in lines)
-    return (
-        sum(line.elapsed for line in lines) / done * (len(lines) - share) if done else float("inf")
-    )
+    seconds = sum(line.elapsed for line in lines)
+    return seconds / done * (len(lines) - share) if done else float("inf")
 
 
 def about(left: float) -> str:

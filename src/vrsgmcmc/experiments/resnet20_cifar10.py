@@ -4,6 +4,7 @@ Twice: with group-norm, where a datum is an image, and with batch-norm, where a 
 of ten images.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -41,21 +42,19 @@ def schedule(step: Any) -> Any:
     return 1 / (10 + 1.8e-3 * step)
 
 
-def load(norm: str, settings: Settings) -> Subject:
-    parts = pictures("cifar10", settings)
-    smoke = settings.size == "smoke"
-    load = in_groups if norm == "batch_norm" else one_by_one
-    return load(parts, resnet.initial(10, width=2, blocks=1) if smoke else resnet.initial(10))
+def load(arrange: Callable[[Pictures, Any], Subject], settings: Settings) -> Subject:
+    size = {"width": 2, "blocks": 1} if settings.size == "smoke" else {}
+    return arrange(pictures("cifar10", settings), resnet.initial(10, **size))
 
 
 def one_by_one(parts: Pictures, initial: Any) -> Subject:
-    data = parts.train.x, parts.train.y.astype(np.int32)
+    data = tuple(parts.train)
     task = Task(resnet.posterior(10), data, initial, chain_method="sequential", schedule=schedule)
     return Subject(task, evaluation_sets(parts, resnet.predict, np.asarray, EVALUATION_IMAGES))
 
 
 def in_groups(parts: Pictures, initial: Any) -> Subject:
-    x, y = resnet.groups(parts.train.x, parts.train.y.astype(np.int32), size=GROUP)
+    x, y = resnet.groups(*parts.train, size=GROUP)
 
     def with_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return images, x[:STATISTICS]
@@ -73,7 +72,7 @@ def predict_by_statistics(net: Any, data: Any) -> Any:
 
 GROUP_NORM = Experiment(
     title="CIFAR-10: ResNet-20 with group-norm",
-    load=partial(load, "group_norm"),
+    load=partial(load, one_by_one),
     sizes={
         "smoke": Size(passes=1, tuning=0.5, seeds=1, points=3, every=0.5),
         "small": Size(passes=0.5, tuning=0.1, seeds=1, points=5, every=0.1),
@@ -86,7 +85,7 @@ EXPERIMENTS = {
     "group-norm": GROUP_NORM,
     "batch-norm": GROUP_NORM._replace(
         title="CIFAR-10: ResNet-20 with batch-norm in groups of ten",
-        load=partial(load, "batch_norm"),
+        load=partial(load, in_groups),
         methods=IN_GROUPS,
     ),
 }

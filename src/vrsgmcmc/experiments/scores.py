@@ -41,8 +41,8 @@ def mean_nll(probability: Float[np.ndarray, "*chains rows"]) -> Float[np.ndarray
 
 
 def binary_nll(
-    probability: Float[np.ndarray, "chain rows"], y: Int[np.ndarray, " rows"]
-) -> Float[np.ndarray, " chain"]:
+    probability: Float[np.ndarray, "*chains rows"], y: Int[np.ndarray, " rows"]
+) -> Float[np.ndarray, "*chains"]:
     """Negative log-likelihood of labels 0 and 1 under P(y = 1), the mean over rows."""
     return mean_nll(np.where(y == 1, probability, 1 - probability))
 

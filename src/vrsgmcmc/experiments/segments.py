@@ -79,9 +79,9 @@ class Trace(NamedTuple):
         starts = np.concatenate([[0], self.ends[:-1]])
         return self.average(name, min(point, np.searchsorted(starts, self.ends[point] / 5)), point)
 
-    def full_average(self, name: str, point: int) -> Float[np.ndarray, "chain ..."]:
-        """The average over all steps so far."""
-        return self.average(name, 0, point % len(self.ends))
+    def late_averages(self, name: str) -> Float[np.ndarray, "points chain ..."]:
+        """The late average after every segment."""
+        return np.stack([self.late_average(name, point) for point in range(len(self.ends))])
 
     def average(self, name: str, first: Any, last: int) -> Float[np.ndarray, "chain ..."]:
         """The average over the segments from `first` to `last`."""
@@ -166,9 +166,8 @@ def stops(
 
 def run_options(key: Any, task: Task, sampler: Sampler, step_sizes: Any) -> dict[str, Any]:
     """The arguments of `set_up` that all segments share."""
-    step_size = apply_schedule(task, step_sizes)
     return {
-        "sampler": replace(sampler, step_size=step_size, clip=task.clip),
+        "sampler": replace(sampler, step_size=apply_schedule(task, step_sizes), clip=task.clip),
         "key": key,
         "posterior": task.posterior,
         "data": task.data,
@@ -232,11 +231,7 @@ def add_piece(
 
 def add_row(record: dict[str, np.ndarray], row: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The record with one more row of each of these arrays."""
-    rows = {name: np.asarray(value)[None] for name, value in row.items()}
-    return record | {
-        name: np.concatenate([record[name], new]) if name in record else new
-        for name, new in rows.items()
-    }
+    return record | {n: np.stack([*record.get(n, ()), np.asarray(v)]) for n, v in row.items()}
 
 
 def evaluate_snapshots(snapshots: Mapping[str, Callable], state: State) -> dict[str, np.ndarray]:

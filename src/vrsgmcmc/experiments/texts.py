@@ -34,13 +34,9 @@ def subject(text: Tokens, *, length: int = 35, hidden: int = 200, layers: int = 
         "test": text.test[:TEST_WORDS],
         "train": text.train[:EVALUATION_WORDS],
     }
-    task = Task(
-        lstm.posterior(words),
-        lstm.segments(text.train, length),
-        lstm.initial(words, hidden=hidden, layers=layers),
-        chain_method="sequential",
-        clip=CLIP,
-    )
+    data = lstm.segments(text.train, length)
+    initial = lstm.initial(words, hidden=hidden, layers=layers)
+    task = Task(lstm.posterior(words), data, initial, chain_method="sequential", clip=CLIP)
     return Subject(task, {name: EvaluationSet(lstm.predict, part) for name, part in parts.items()})
 
 

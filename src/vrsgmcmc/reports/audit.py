@@ -1,14 +1,13 @@
 """The sections and the figure that show an audit."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from textwrap import fill
 from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from .figures import COLOURS, GREY, WIDTH, finite, plain, style
+from .figures import COLOURS, GREY, canvas, finite, plain, style
 from .page import Section, Table, cell
 
 
@@ -72,33 +71,24 @@ def audit_sections(audit: Audit | None) -> Iterator[Section]:
 @style()
 def audit_figure(audit: Audit, path: Any = None) -> Figure:
     """Inflation of the run, of plain minibatches and of the full gradient; noise by block."""
-    figure = Figure(figsize=(WIDTH, 2.6 + 0.32 * len(audit.blocks)), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
-    bars = {
-        audit.estimator: (audit.inflation, COLOURS[2]),
-        f"minibatches of {audit.plain_batch_size}": (audit.plain_inflation, COLOURS[1]),
-        "full gradient": (audit.full_inflation, GREY),
-    }
-    place = np.arange(len(bars))[::-1]
-    left.barh(
-        place, [100 * finite(v) for v, _ in bars.values()], color=[c for _, c in bars.values()]
-    )
-    notes = {True: "", False: ": no limit"}
-    left.set_yticks(place, [plain(n) + notes[np.isfinite(v)] for n, (v, _) in bars.items()])
+    height = 2.6 + 0.32 * len(audit.blocks)
+    figure, (left, right) = canvas(height, columns=2, width_ratios=(1, 1.2))
+    ways = plain(audit.estimator), f"minibatches of {audit.plain_batch_size}", "full gradient"
+    inflation = audit.inflation, audit.plain_inflation, audit.full_inflation
+    colours = COLOURS[2], COLOURS[1], GREY
+    left.barh((2, 1, 0), [100 * finite(value) for value in inflation], color=colours)
+    notes = ["" if np.isfinite(value) else ": no limit" for value in inflation]
+    left.set_yticks((2, 1, 0), [f"{way}{note}" for way, note in zip(ways, notes, strict=True)])
     left.set(title="posterior variances too wide by", xlabel="%")
-    names = [plain(block.name, 24) for block in audit.blocks]
-    rows = np.arange(len(names))[::-1]
-    for shift, field, colour, label in (
-        (0.2, "at_rest", COLOURS[2], plain(audit.estimator)),
-        (-0.2, "plain", COLOURS[1], f"minibatches of {audit.plain_batch_size}"),
-    ):
+    rows = np.arange(len(audit.blocks))[::-1]
+    for k, (field, shift) in enumerate((("at_rest", 0.2), ("plain", -0.2))):
         values = [finite(getattr(block, field)) for block in audit.blocks]
-        right.barh(rows + shift, values, 0.38, color=colour, label=label)
+        right.barh(rows + shift, values, 0.38, color=colours[k], label=ways[k])
     right.axvline(1, color=GREY, linewidth=1)
-    right.set_yticks(rows, names)
+    right.set_yticks(rows, [plain(block.name, 24) for block in audit.blocks])
     right.set(title="gradient / injected noise, at rest")
     right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
     figure.suptitle(fill(audit.verdict, 84).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
     if path is not None:
-        figure.savefig(Path(path))
+        figure.savefig(path)
     return figure

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.stats import sem
 
 from vrsgmcmc.run import Result
 
@@ -31,9 +32,7 @@ def posterior_sections(result: Result, summary: Summary | None) -> Iterator[Sect
     if result.averages and alive.size:
         names, values, total = pick(result.averages, leading=1)
         values = values[alive]
-        error = (
-            values.std(0, ddof=1) / np.sqrt(alive.size) if alive.size > 1 else [None] * len(names)
-        )
+        error = sem(values) if alive.size > 1 else [None] * len(names)
         yield Section(
             "Averages over every step",
             describe_part(len(names), total, "averages")
@@ -80,28 +79,24 @@ def mixing(result: Result, summary: Summary) -> Iterator[Section]:
     ess = summary.numbers["ess_bulk"]
     worst = np.sort(np.argsort(np.where(np.isnan(ess), -1, ess), kind="stable")[:MOST_DRAWN])
     names = [summary.names[j] for j in worst]
-    draws, chains = summary.draws[:, :, worst], summary.chains.tolist()
-    which = (
-        ""
-        if len(names) == len(summary.names)
-        else "The parameters with the fewest effective draws. "
-    )
-    if len(chains) > MOST_CHAINS:
-        which += f"The first {MOST_CHAINS} of {len(chains)} chains. "
+    draws, count = summary.draws[:, :, worst], len(summary.chains)
+    labels = [f"chain {chain}" for chain in summary.chains[:MOST_CHAINS]]
+    which = "The parameters with the fewest effective draws. " * (len(names) < len(summary.names))
+    which += f"The first {MOST_CHAINS} of {count} chains. " * (count > MOST_CHAINS)
     every = -(-result.draw_steps.size // POINTS)
     often = {1: "Every draw", 2: "Every second draw"}.get(every, f"One draw in {every}")
     yield Section(
         "Traces",
-        figure=traces(names, result.draw_steps, draws, chains),
+        figure=traces(names, result.draw_steps, draws, labels),
         caption=f"{which}{often}. Chains that explore the same range, without drift, are good.",
-        alt=f"Traces of {len(names)} parameters over the steps of {len(chains)} chains; the table "
+        alt=f"Traces of {len(names)} parameters over the steps of {count} chains; the table "
         "above has their R-hat.",
     )
     yield Section(
         "Ranks",
-        figure=ranks(names, draws, chains),
+        figure=ranks(names, draws, labels),
         caption=f"{which}How often draws of each chain have a rank among the draws of all, relative "
         "to an even share: close to 1 everywhere when the chains agree.",
-        alt=f"Rank histograms of {len(names)} parameters for {len(chains)} chains; the table above "
+        alt=f"Rank histograms of {len(names)} parameters for {count} chains; the table above "
         "has their R-hat.",
     )

@@ -17,22 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
-from scipy.ndimage import gaussian_filter1d
 from scipy.optimize import isotonic_regression
 
-COLOURS = (
-    *("#E69F00", "#D55E00", "#0072B2", "#56B4E9"),
-    *("#009E73", "#CC79A7", "#000000", "#7F5539"),
-)
-DASHES = 4 * ("-", (0, (5, 1.5)))
-LINE_STYLES = [
-    *zip(COLOURS, DASHES, strict=True),  # and again, dotted
-    *((colour, (0, (1, 1.2))) for colour in COLOURS),
-]
+COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#000000", "#7F5539")
+DASHES, DOTS = 4 * ("-", (0, (5, 1.5))), 8 * ((0, (1, 1.2)),)
+LINE_STYLES = list(zip(2 * COLOURS, DASHES + DOTS, strict=True))
 WIDTH = 7.2  # inches: letters stay legible on a phone
-GREY, GRID = "#8C8C8C", "#E5E5E5"
-INK = "#333333"
-MOST_EFFECTIVE = 2000  # draws, for the width of a density: draws of a chain depend on each other
+GREY, GRID, INK = "#8C8C8C", "#E5E5E5", "#333333"
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -73,11 +64,16 @@ def plain(text: str, longest: int = 60) -> str:
     return label.replace("$", r"\$")
 
 
+def canvas(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """An empty figure as wide as a page, and its axes, row by row."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options).ravel()
+
+
 @style()
 def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
     """Panels one above the other with a common logarithmic x axis, and names at the ends of lines."""
-    figure = Figure(figsize=(WIDTH, 3.6 * len(panels)), layout="constrained")
-    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    figure, grid = canvas(3.6 * len(panels), len(panels), sharex=True)
     for axes, panel in zip(grid, panels, strict=True):
         names = []
         for (name, (x, y)), (colour, dash) in zip(panel.lines.items(), LINE_STYLES, strict=False):
@@ -88,13 +84,12 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
                 where, height, half = panel.points[name]
                 axes.errorbar(where, height, half, fmt="o", markersize=4, color=colour)
             names.append((name, colour, *end_of(x, y)))
-        axes.set(title=plain(panel.title, 100), xscale="log")
+        y_scale = "log" if panel.log_y else "linear"
+        axes.set(title=plain(panel.title, 100), xscale="log", yscale=y_scale)
         if panel.level is not None:
             name, height = panel.level
             axes.axhline(height, color=GREY, linewidth=1.2, zorder=0)
             names.append((name, GREY, max(end for _, _, end, _ in names), height))
-        if panel.log_y:
-            axes.set_yscale("log")
         axes.grid(axis="y", color=GRID, linewidth=0.8)
         axes.set_axisbelow(True)
         label_ends(axes, names)
@@ -136,25 +131,9 @@ def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> No
     # The heights nearest to `ends`, in order, at least `gap` apart: a monotone regression.
     room = gap * np.arange(len(ends))
     height = np.clip(isotonic_regression(ends - room).x, 0, 1 - room[-1]) + room
+    options: Any = {"textcoords": "axes fraction", "va": "center", "annotation_clip": False}
     for (name, colour, x, y), h in zip(ordered, height, strict=True):
-        axes.annotate(
-            plain(name),
-            xy=(x, y),
-            xytext=(1.02, h),
-            textcoords="axes fraction",
-            color=colour,
-            va="center",
-            annotation_clip=False,
-        )
-
-
-def density(draws: Float[np.ndarray, " n"], x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """A kernel density estimate on an even grid, with Silverman's width."""
-    step = x[1] - x[0]
-    width = np.std(draws) * (4 / (3 * min(len(draws), MOST_EFFECTIVE))) ** 0.2
-    bins = np.concatenate([x - step / 2, [x[-1] + step / 2]])
-    counts = np.histogram(draws, bins)[0] / (len(draws) * step)
-    return gaussian_filter1d(counts, width / step, mode="constant")
+        axes.annotate(plain(name), xy=(x, y), xytext=(1.02, h), color=colour, **options)
 
 
 def save(figure: Figure, path: Path) -> list[str]:

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
 
 from .calibration import Coverage, Reliability
-from .figures import COLOURS, DASHES, GREY, WIDTH, plain, style
+from .figures import COLOURS, DASHES, GREY, canvas, plain, style
 
 POINTS = 300  # of a trace, about
 MOST_CHAINS = 6  # colours that are easy to distinguish
@@ -22,17 +22,14 @@ def traces(
     names: Sequence[str],
     steps: Int[np.ndarray, " draw"],
     draws: Float[np.ndarray, "chain draw d"],
-    chains: Sequence[int],
+    labels: Sequence[str],
 ) -> Figure:
-    """One panel for each parameter, a line for each of the first chains."""
+    """One panel for each parameter, a line for each of the chains that have a label."""
     every = -(-len(steps) // POINTS)
-    figure = Figure(figsize=(WIDTH, 1.35 * len(names) + 0.9), layout="constrained")
-    grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    figure, grid = canvas(1.35 * len(names) + 0.9, len(names), sharex=True)
     for j, (axes, name) in enumerate(zip(grid, names, strict=True)):
-        for chain, values, colour in zip(chains, draws, COLOURS[:MOST_CHAINS], strict=False):
-            axes.plot(
-                steps[::every], values[::every, j], color=colour, lw=0.8, label=f"chain {chain}"
-            )
+        for label, values, colour in zip(labels, draws, COLOURS, strict=False):
+            axes.plot(steps[::every], values[::every, j], color=colour, lw=0.8, label=label)
         axes.set_title(plain(name))
         axes.yaxis.set_major_locator(MaxNLocator(3))
     grid[-1].set_xlabel("step")
@@ -42,32 +39,22 @@ def traces(
 
 @style()
 def ranks(
-    names: Sequence[str], draws: Float[np.ndarray, "chain draw d"], chains: Sequence[int]
+    names: Sequence[str], draws: Float[np.ndarray, "chain draw d"], labels: Sequence[str]
 ) -> Figure:
-    """Histograms of the ranks of each chain's draws among all draws: 1 where chains agree."""
+    """Histograms of the ranks of a chain's draws among all draws: 1 where chains agree."""
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
     bins = int(np.clip(draws.shape[1] // 10, 2, RANK_BINS))
-    figure = Figure(figsize=(WIDTH, 1.9 * rows + 0.9), layout="constrained")
-    grid = np.ravel(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False))
+    figure, grid = canvas(1.9 * rows + 0.9, rows, columns, sharex=True, sharey=True)
     for axes in grid[len(names) :]:
         axes.set_axis_off()
     for j, (axes, name) in enumerate(zip(grid, names, strict=False)):
         place = rankdata(draws[:, :, j]).reshape(draws.shape[:2]) / draws[:, :, j].size
         axes.axhline(1, color=GREY, linewidth=1, zorder=0)
-        for chain, own, colour, dash in zip(
-            chains, place, COLOURS[:MOST_CHAINS], DASHES, strict=False
-        ):
+        for label, own, colour, dash in zip(labels, place, COLOURS, DASHES, strict=False):
             counts, edges = np.histogram(own, bins, (0, 1))
-            axes.stairs(
-                counts * bins / own.size,
-                edges,
-                baseline=None,
-                color=colour,
-                linestyle=dash,
-                linewidth=1.3,
-                label=f"chain {chain}",
-            )
+            height, line = counts * bins / own.size, {"color": colour, "ls": dash, "lw": 1.3}
+            axes.stairs(height, edges, baseline=None, label=label, **line)
         axes.set_title(plain(name, 24))
         axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
     grid[0].set_ylim(bottom=0)
@@ -88,9 +75,7 @@ def intervals(
     middle, half = (mean - mean[0]) / unit, sd / unit
     place = np.arange(len(names))[::-1]
     shifts = np.linspace(0.3, -0.3, len(runs))
-    height = 1.3 + (0.16 * len(runs) + 0.14) * len(names)
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = canvas(1.3 + (0.16 * len(runs) + 0.14) * len(names))
     axes.axvline(0, color=GREY, linewidth=1, zorder=0)
     for run, shift, x, width, colour in zip(runs, shifts, middle, half, COLOURS, strict=False):
         axes.errorbar(
@@ -112,14 +97,12 @@ def legend(figure: Figure, axes: Axes) -> None:
 @style()
 def reliability_figure(bins: Reliability) -> Figure:
     """Observed frequencies against predicted probabilities, and the number of data in each bin."""
-    figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    figure, (left, right) = canvas(3.9, columns=2, width_ratios=(1.25, 1))
     left.plot([0, 1], [0, 1], color=GREY, linewidth=1)
     left.vlines(bins.probability, bins.low, bins.high, color="#CFCFCF", linewidth=7)
     left.plot(bins.probability, bins.frequency, "o-", color=COLOURS[2], markersize=6)
     left.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
-    left.set(xlabel="predicted probability", ylabel="observed frequency")
-    left.set_title("reliability")
+    left.set(xlabel="predicted probability", ylabel="observed frequency", title="reliability")
     right.bar(bins.probability, bins.count, 0.06, color=COLOURS[2])
     right.set(xlim=(0, 1), xlabel="predicted probability", title="test data in each bin")
     right.yaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -131,8 +114,7 @@ def coverage_figure(coverage: Coverage) -> Figure:
     """The fraction of targets in central intervals against the level of the intervals."""
     level = np.linspace(0, 1, 101)
     band = 1.96 * coverage.chance(level)
-    figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = canvas(3.9)
     axes.fill_between(level, level - band, level + band, color="#DDDDDD", linewidth=0)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1)
     axes.plot(level, coverage.at(level), color=COLOURS[2])

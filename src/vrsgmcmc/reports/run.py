@@ -83,12 +83,9 @@ def convergence(summary: Summary) -> str:
     text = f"The smallest effective number of draws is {ess[few]:,.0f} ({summary.names[few]})"
     if np.isfinite(r_hat[far]):
         text += f", the largest R-hat {r_hat[far]:.3f} ({summary.names[far]})"
-    fine = ess[few] >= ESS and r_hat[far] <= R_HAT
-    return text + (
-        "."
-        if fine
-        else f". Below {ESS} draws or above R-hat {R_HAT}, run longer before relying on it."
-    )
+    if ess[few] >= ESS and r_hat[far] <= R_HAT:
+        return f"{text}."
+    return f"{text}. Below {ESS} draws or above R-hat {R_HAT}, run longer before relying on it."
 
 
 def divergence_sections(result: Result) -> Iterator[Section]:
@@ -163,10 +160,9 @@ def cost_section(result: Result) -> Section:
 
 
 def settings_section(result: Result) -> Section:
-    rows = [
-        (name.replace("_", " "), describe_setting(value)) for name, value in result.settings.items()
-    ]
-    if callable(result.settings["step_size"]):
+    settings = result.settings
+    rows = [(name.replace("_", " "), describe_setting(settings[name])) for name in settings]
+    if callable(settings["step_size"]):
         rows.append(("last step size", cell(result.context.sampler.step_size)))
     return Section("What was run", table=Table(("setting", "value"), rows))
 

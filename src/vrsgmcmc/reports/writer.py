@@ -49,12 +49,8 @@ def write(report: Report, folder: str | PathLike[str], name: str = "report.html"
             files += [f"figures/{file}" for file in names]
         parts.append((anchor, section, picture))
     count = len(parts) + bool(report.claims) + bool(report.facts)
-    page = template().render(
-        report=report,
-        parts=parts,
-        answers=ANSWERS,
-        contents=contents(parts) if count >= CONTENTS_FROM else None,
-    )
+    topics = contents(parts) if count >= CONTENTS_FROM else None
+    page = template().render(report=report, parts=parts, answers=ANSWERS, contents=topics)
     (folder / name).write_text(page, encoding="utf-8", newline="\n")
     return files
 
