@@ -53,5 +53,5 @@ def one_of(where: str, name: str, value: object, choices: Iterable[str]) -> str:
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """The hint " Did you mean X?" with the most similar choice; empty if none is similar."""
-    near = difflib.get_close_matches(word, list(choices), n=1)
+    near = difflib.get_close_matches(word[:100], list(choices), n=1)  # long words take long
     return f" Did you mean {near[0]}?" if near else ""

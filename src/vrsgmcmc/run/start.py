@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold
+from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold, nbytes
 
 from . import checks
+from .memory import check_memory
 from .mode import find_mode
 from .timeline import Clock, Pace
 
@@ -44,6 +45,7 @@ def start_like(key: PRNGKey, init: Any, num_chains: int, batched: bool) -> tuple
     if not fine or not jax.tree.leaves(shapes):  # calling it says in words what is wrong
         starts = start_positions(init, chain_roots(key, num_chains).start, batched)
         return init, jax.tree.map(lambda leaf: leaf[0], starts)
+    check_memory(nbytes(shapes), "the start, init(key),", "Use a smaller model.")
     return init, jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), shapes)
 
 
