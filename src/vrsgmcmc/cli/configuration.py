@@ -13,7 +13,6 @@ that belong to a method, come from the method tables of `core`.
 
 import inspect
 import os
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,6 +24,8 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
 from vrsgmcmc.core import ESTIMATORS, INTEGRATORS, did_you_mean
 
+from .toml import parse_toml
+
 METHODS = {"estimator": ESTIMATORS, "integrator": INTEGRATORS}
 # methods that lists begin with; the first of a kind is the default
 FIRST = ("practical", "minibatch", "sgld")
@@ -32,13 +33,6 @@ MODELS = ("logistic", "softmax", "linear", "mlp")
 WORD = "BAOAB"  # the default of splitting
 OWN = "own"  # the model in a record when it comes from a file of the user's
 LARGEST_CONFIG = 2**20  # bytes
-# strings and comments of TOML; one that is not closed reaches to the end
-TOML_TEXT = re.compile(
-    r'"""(?:\\.|[^\\])*?(?:"""|\Z)|"(?:\\.|[^"\\\n])*+"?'
-    r"|'''.*?(?:'''|\Z)|'[^'\n]*+'?|#[^\n]*+",
-    re.DOTALL,
-)
-DOTTED_KEY = re.compile(r"\.[ \t]*[\w-]+[ \t]*\.")  # two dots: no number has them
 
 Count = Annotated[int, Ge(1), Le(2**30)]
 Positive = Annotated[float, Gt(0)]
@@ -164,22 +158,6 @@ def read_toml(path: Path) -> dict[str, Any]:
             f"--model {model} on the command line."
         )
     return values
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """The values of a TOML text. Keys with many parts, for which tomllib's memory grows with the square
-    of their number, are refused before: keys of a configuration have one part."""
-    if dotted := DOTTED_KEY.search(TOML_TEXT.sub("text", text)):
-        raise ValueError(
-            f"a key has several parts (...{dotted[0][:20]}...). The keys of a configuration are single "
-            "words, such as num_chains."
-        )
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError as error:  # int() refuses thousands of digits
-        raise ValueError("a whole number has too many digits. Write a smaller one.") from error
 
 
 def names_code(model: Any) -> bool:

@@ -159,6 +159,7 @@ def set_up(
     draws = (num_steps - burn_in) // thin if keep == "draws" and draws_in_memory else 0
     check_run_memory(estimator, some, size, num_chains, draws)
     by_name = check_observables(observables, num_steps - burn_in, some)
+    checks.warn_of_few_bits(some)
 
     anchor = estimator.refresh_size(size)
     parts, part = core.cut(anchor, core.part_size(posterior, some, core.all_rows(data)))

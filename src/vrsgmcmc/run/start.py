@@ -13,6 +13,7 @@ import numpy as np
 from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold, nbytes
 
 from . import checks
+from .densities import check_starts
 from .memory import check_memory
 from .mode import find_mode
 from .timeline import Clock, Pace
@@ -79,7 +80,7 @@ def start(setup: Setup, roots: Roots, check_signal: Callable[[], None]) -> tuple
         return setup, setup.init
     posterior, data = setup.program.posterior, setup.setting.data
     starts = start_positions(setup.init, roots.start, setup.batched)
-    checks.check_starts(posterior, starts, data, differ=is_function(setup.init))
+    check_starts(posterior, starts, data, differ=is_function(setup.init))
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
         setup = setup.at_mode(*find_mode(posterior, data, some, check_signal))
