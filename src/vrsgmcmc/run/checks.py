@@ -123,7 +123,7 @@ def warn_of_few_bits(params: core.Params) -> None:
             "deviations can be 20 % wrong or more. Use float32: jax.tree.map(lambda x: "
             "x.astype(jnp.float32), init), and cast to 16 bits inside loglik.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -10,6 +10,7 @@ from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
 
 from .densities import check_ends
+from .keywords import explain_keywords
 from .loop import Loop
 from .result import Result
 from .setup import Setup, set_up
@@ -20,6 +21,7 @@ PRACTICAL, SGLD = practical(), sgld()
 SHARE = 0.05  # of a run's time that a look at its end may take
 
 
+@explain_keywords
 def sample(
     key: Any,
     posterior: Posterior,
