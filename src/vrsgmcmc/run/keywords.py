@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 
 from vrsgmcmc.core import did_you_mean
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 OURS = {  # the argument here -> its names elsewhere
     "num_steps, which counts every step of a chain, burn_in included": (
