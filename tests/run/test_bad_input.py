@@ -4,8 +4,6 @@ Each row of the table is a call and a pattern that its message must match. Nothi
 before: who has made a mistake should not wait for it.
 """
 
-import inspect
-from importlib.metadata import version
 from pathlib import Path
 
 import equinox as eqx
@@ -33,7 +31,6 @@ from support.bad_calls import (
 )
 
 import vrsgmcmc as vr
-from vrsgmcmc.run import keywords
 
 OLD_KEY = np.array([0, 7], np.uint32)
 DataLoader = type("DataLoader", (), {"__module__": "torch.utils.data", "__iter__": iter})
@@ -584,20 +581,3 @@ def test_is_refused_in_plain_words_before_anything_is_compiled(name):
         call()
     programs = {"jit(run)", "jit(_try)", "jit(_climb)"}  # chains, the look at the start, the search
     assert not programs & set(COMPILED)
-
-
-def test_the_signature_is_that_of_the_function():
-    names = list(inspect.signature(vr.sample).parameters)
-    assert names[:5] == ["key", "posterior", "data", "init", "estimator"]
-    assert "num_steps" in (vr.sample.__doc__ or "")
-
-
-def test_no_name_elsewhere_is_one_of_ours():
-    others = [name for names in keywords.OURS.values() for name in names]
-    assert len(others) == len(set(others))
-    assert not set(others) & set(inspect.signature(vr.sample).parameters)
-
-
-def test_the_package_has_a_version_and_types():
-    assert vr.__version__ == version("vrsgmcmc")
-    assert Path(vr.__file__).with_name("py.typed").is_file()
