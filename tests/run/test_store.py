@@ -136,6 +136,7 @@ def test_open_reads_a_run_without_its_model(tmp_path, monkeypatch, small):
     assert "is not a run directory" in store.verify(tmp_path)[0]
 
 
+@pytest.mark.filterwarnings("ignore:parameters in 16 bits")
 def test_leaves_of_every_kind(tmp_path, small):
     """Names that are no file names, dtypes that zarr does not know, an empty leaf, a scalar."""
     start = {

@@ -21,6 +21,7 @@ from .problem import Problem, log_likelihoods
 MOST_DRAWS = 400  # that predictions are averaged over
 MOST_NUMBERS = 2 * 10**7  # draws times test rows
 QUANTILES = (0.05, 0.95)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # how a cell begins that may be a formula
 # predictions, scores by name, and rows of predictions.csv
 Scores = tuple[Probabilities | Predictions | None, dict[str, float], list[dict[str, Any]]]
 
@@ -116,14 +117,26 @@ def score_classes(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
     table = [
         {
             "row": int(row),
-            "actual": labels[true],
-            "predicted": labels[int(probabilities.argmax())],
+            "actual": spreadsheet_text(labels[true]),
+            "predicted": spreadsheet_text(labels[int(probabilities.argmax())]),
             **{f"P({name})": f"{p:.6g}" for name, p in zip(labels, probabilities, strict=True)},
         }
         for row, true, probabilities in zip(job.ready.test_rows, truth, each, strict=True)
     ]
     scores = {"accuracy": curve.accuracy, "brier_score": curve.brier}
     return predictive, {**scores, "calibration_error": curve.ece}, table
+
+
+def spreadsheet_text(name: str) -> str:
+    """A name that no spreadsheet runs as a formula: with an apostrophe in front where it could be one.
+
+    A name that begins with an apostrophe gets another, so that taking one off gives the name back.
+    """
+    try:
+        float(name)  # -1 is a number, and no formula
+    except ValueError:
+        return f"'{name}" if name.startswith(FORMULA) else name
+    return name
 
 
 def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
