@@ -21,7 +21,8 @@ of its leaves.
 from . import trees
 from .draws import file_names
 from .environment import differences, without_home, xla_flags
-from .files import Folder, RunError, as_json, exclusive, record
+from .files import as_json, exclusive, record
+from .folder import Folder, RunError
 from .reader import Run, open, verify
 from .trees import named, rebuilt
 from .writer import Writer, finished, pause_after, write
