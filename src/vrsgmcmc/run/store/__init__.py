@@ -20,15 +20,17 @@ of its leaves.
 
 from . import trees
 from .draws import file_names
+from .entry import finished, write
 from .environment import differences, without_home, xla_flags
 from .files import as_json, exclusive, record
-from .folder import Folder, RunError
+from .folder import Folder, IrregularFile, RunError
 from .reader import Run, open, verify
 from .trees import named, rebuilt
-from .writer import Writer, finished, pause_after, write
+from .writer import Writer, pause_after
 
 __all__ = [
     "Folder",
+    "IrregularFile",
     "Run",
     "RunError",
     "Writer",

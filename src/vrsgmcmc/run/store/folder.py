@@ -48,13 +48,14 @@ class IrregularFile(RunError):
 class Folder:
     """A directory and the files in it, by names such as "draws.zarr/zarr.json".
 
-    A file that is not there is a `FileNotFoundError`. `sync` makes what was written survive a power cut.
+    A file that is not there is a `FileNotFoundError`. After `sync`, what was written survives a power
+    cut.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(os.path.realpath(path))
         self.identity: tuple[int, int] | None = None
-        self.held: int | None = None  # a handle of the directory, while it is locked
+        self.handle: int | None = None  # a handle of the directory, while it is locked
         self.locks: dict[str, tuple[int, int]] = {}
         self.unsynced: dict[str, None] = {}
         if self.path.is_dir():
@@ -132,12 +133,12 @@ class Folder:
         if self.identity is None:
             return RunError(f"{str(self.path)!r}: no such directory.")
         text = f"run_dir={str(self.path)!r} was renamed, deleted or replaced while it was in use"
-        if self.held is None:
+        if self.handle is None:
             return RunError(f"{text}. Open it again where it is now.")
-        if os.fstat(self.held).st_nlink == 0:
+        if os.fstat(self.handle).st_nlink == 0:
             return RunError(f"{text}: it is deleted, and its last commit with it. Sample again.")
         try:
-            place = f"it is {os.readlink(f'/proc/self/fd/{self.held}')!r} now"
+            place = f"it is {os.readlink(f'/proc/self/fd/{self.handle}')!r} now"
         except OSError:
             place = "find it under its new name"
         return RunError(
@@ -268,16 +269,16 @@ class Folder:
             except BlockingIOError:
                 raise RunError(message) from None
             self.locks[name] = identity(os.fstat(handle))
-            self.held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(self.release, name)
             self.check_lock(name, message)
             yield
 
     def release(self, name: str) -> None:
-        held, self.held = self.held, None
+        handle, self.handle = self.handle, None
         self.locks.pop(name)
-        if held is not None:
-            os.close(held)
+        if handle is not None:
+            os.close(handle)
 
     def check_lock(self, name: str, message: str) -> None:
         """`RunError(message)` when the file that is locked is no longer the one of this name."""
@@ -327,16 +328,10 @@ def is_there(handle: int, part: str) -> bool:
 def split(name: str) -> list[str]:
     """The parts of a name inside the directory; `RunError` for one that leaves it."""
     parts = name.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts) or not is_text(name):
+    text = name.encode(errors="ignore").decode()  # a lone surrogate is no part of a name
+    if any(part in ("", ".", "..") or "\0" in part for part in parts) or text != name:
         raise RunError(f"{name!r} is no name of a file in a run directory")
     return parts
-
-
-def is_text(name: str) -> bool:
-    try:
-        return bool(os.fsencode(name))
-    except UnicodeError:
-        return False
 
 
 def write_all(handle: int, content: bytes) -> None:

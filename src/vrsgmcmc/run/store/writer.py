@@ -1,4 +1,4 @@
-"""Writing a run directory: one writer, who starts it or goes on where its last commit stands."""
+"""The writer of a run directory: it starts one, or goes on where its last commit stands."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import commits, environment, trees
+from . import commits, trees
 from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from .draws import FOLDER, Layout
 from .files import Journal, as_json, record
 from .folder import Folder, RunError
 from .identity import check_same
-from .reader import Run, inspect, newest
+from .reader import Run, newest
 
 LOCK = "run.lock"
 STATE = r"state-([0-9]{1,15})\.safetensors"
@@ -30,58 +28,6 @@ LEAST_RATIO = 100  # of the time to the next commit and the time a commit takes:
 LONGEST_PAUSE = 300.0  # seconds, also after a commit in which the machine slept
 
 logger = logging.getLogger("vrsgmcmc")
-
-
-def finished(path: Path, config: dict[str, Any], surroundings: dict[str, Any]) -> Run | None:
-    """The run in a directory, if it is this one, finished and whole. Nothing is written."""
-    folder = Folder(path)
-    if not folder.path.is_dir() or not commits.is_run(folder):
-        return None
-    commit, wrong = inspect(folder, CURRENT, thorough=False)
-    if commit is None or wrong or not commit["finished"]:
-        return None
-    if commits.side_problems(folder, commit):
-        return None
-    check_same(folder.path, commit, config, surroundings)
-    return Run(folder.path, commit)
-
-
-@contextmanager
-def write(
-    path: Path,
-    config: dict[str, Any],
-    surroundings: dict[str, Any],
-    layout: Layout | None,
-    state_bytes: int,
-) -> Iterator[Writer]:
-    """Hold a run directory: a new one, or one to be resumed (`Writer.resumed`)."""
-    if path.exists() and not path.is_dir():
-        raise RunError(f"run_dir={str(path)!r} is a file. Name a directory.")
-    folder = Folder(path)
-    if path.is_dir() and not commits.is_run(folder):
-        names = folder.names()
-        if names and not is_left_over(names):
-            raise RunError(
-                f"run_dir={str(path)!r} is not empty and not a run: it holds "
-                f"{environment.shorten(', '.join(names))}. Name a new directory."
-            )
-    with folder.explain(LOCK, 0):
-        folder.make()
-    busy = (
-        f"run_dir={str(path)!r}: another process is writing to this run. Wait for it, or name another "
-        "directory."
-    )
-    with folder.lock(LOCK, busy):
-        writer = Writer(folder, config, surroundings, layout)
-        writer.take(state_bytes)
-        yield writer
-
-
-def is_left_over(names: list[str]) -> bool:
-    """Whether these are files of a run that was stopped before its first commit."""
-    ours = {LOCK, FOLDER, LEDGER, METRICS, "config.json", "environment.json"}
-    ours |= {commits.state_name(0), CURRENT}
-    return LOCK in names and ours.issuperset(name.removesuffix(".part") for name in names)
 
 
 class Writer:
@@ -176,7 +122,7 @@ class Writer:
         if lines is not None and expected not in (None, record(lines)):
             raise RunError(
                 f"run_dir={str(self.path)!r}: {LEDGER} is damaged, and the chunks of draws are not "
-                "those that it listed. Put the directory back from a copy, or sample again in another one."
+                "those that it listed. Put the directory back from a copy, or sample again elsewhere."
             )
         self.restore_journal(self.ledger, lines, commit)
 
