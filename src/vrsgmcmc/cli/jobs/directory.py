@@ -123,7 +123,7 @@ def rows_to_bytes(ready: SplitTable) -> bytes:
 
 def load(path: Path) -> Job:
     """Read a job; `RunError` for anything that `save` did not write."""
-    path, folder = Path(os.path.abspath(path)), Folder(path)
+    folder = Folder(path)
     record = read_record(path, folder)
     if folder.exists(CHAINS):
         folder.names(CHAINS)  # `RunError` for a link: the run is inside the directory
@@ -140,7 +140,7 @@ def load(path: Path) -> Job:
         leaves = files.get(START)
         start = None if leaves is None else [leaves[str(i)] for i in range(len(leaves))]
         choice = SamplerChoice(dict(record["settings"]), start, tuple(record["notes"]))
-        return Job(path, config, ready, choice, str(record["command"]))
+        return Job(Path(os.path.abspath(path)), config, ready, choice, str(record["command"]))
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise RunError(f"{path / RECORD} is not the record of a job ({error!r}).") from error
 

@@ -62,13 +62,12 @@ class StoredRun(NamedTuple):
 
 def open_run(path: Path) -> StoredRun:
     """Open a run; `RunError` when there is none."""
-    path = Path(os.path.abspath(path))
     job = load(path) if is_job(path) else None
     chains = path / CHAINS if job is not None else path
     if job is not None and not chains.exists():
         raise store.RunError(f"{path}: nothing is sampled yet. Start it: vrsgmcmc resume {path}")
     run = store.open(chains)
-    return StoredRun(path, run, job, read_result(run))
+    return StoredRun(Path(os.path.abspath(path)), run, job, read_result(run))
 
 
 def report(run: StoredRun, command: str) -> Report:

@@ -13,9 +13,10 @@
 
 A commit syncs every file it points at and then renames itself into place, so at every moment one
 of the two commits is whole. Chunks of draws are written whole and never again; what a crash leaves
-behind the last commit is overwritten. Nothing is pickled, no path is absolute, and nothing in a run
-directory names code: the structure of the parameters comes from the caller, arrays go by the names
-of its leaves.
+behind the last commit is overwritten. All files are opened in `folder`: below the directory no link is
+followed, and nothing but regular files is read or written. Nothing is pickled, no path is absolute,
+and nothing in a run directory names code: the structure of the parameters comes from the caller,
+arrays go by the names of its leaves.
 """
 
 from . import trees
