@@ -289,12 +289,11 @@ def try_crafted(path, count, seed):
     body = json.loads((path / "commit.json").read_text())
     every = [place for place in places(body) if place and place[0] not in ("sha256", "format")]
     generator, refused = np.random.default_rng(seed), 0
-    originals = {
-        name: (path / name).read_bytes() for name in ("commit.json", "commit.previous.json")
-    }
+    fresh = path.rename(path.with_name("fresh"))
     for number in range(count):
         place = every[number % len(every) if count > len(every) else generator.integers(len(every))]
         value = [*ODD, MISSING][generator.integers(len(ODD) + 1)]
+        shutil.copytree(fresh, path)
         with suppress(KeyError, IndexError, TypeError):  # the commit before has no such place
             crafted(path, lambda body, place=place, value=value: put(body, place, value))
         store.verify(path)
@@ -303,8 +302,7 @@ def try_crafted(path, count, seed):
                 attempt(path)
             except store.RunError:
                 refused += 1
-        for name, content in originals.items():
-            (path / name).write_bytes(content)
+        shutil.rmtree(path)
     return refused
 
 
@@ -315,7 +313,7 @@ def test_a_crafted_commit_is_a_run_error(copy):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["finished", "broken"])
 def test_many_crafted_commits(copy, name):
-    assert try_crafted(copy(name), 1000, seed=2) > 500
+    assert try_crafted(copy(name), 300, seed=2) > 150
 
 
 HUGE = [
@@ -391,7 +389,7 @@ def test_flipped_bits_give_right_draws_or_a_run_error(copy):
 
 @pytest.mark.slow
 def test_many_flipped_bits(copy):
-    try_flips(copy("finished"), 2000, seed=3)
+    try_flips(copy("finished"), 800, seed=3)
 
 
 # --- the writer ----------------------------------------------------------------------------------
