@@ -288,10 +288,10 @@ def test_a_start_that_was_stopped_before_its_first_commit_starts_again(
         with monkeypatch.context() as patch:
             replace = os.replace
 
-            def stop(source, target, name=name, replace=replace):
+            def stop(source, target, name=name, replace=replace, **folders):
                 if Path(target).name == name:
                     raise Crash
-                replace(source, target)
+                replace(source, target, **folders)
 
             patch.setattr(os, "replace", stop)
             with pytest.raises(Crash):

@@ -11,11 +11,13 @@ from scipy.special import logsumexp
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Audit, audit
 from vrsgmcmc.core import bounded_jit
-from vrsgmcmc.experiments import save_csv
+from vrsgmcmc.experiments import csv_text
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
+from vrsgmcmc.run.store import Folder
 
 from .directory import Job
+from .outputs import FINDINGS, PREDICTIONS, SUMS, write_sums
 from .problem import Problem, log_likelihoods
 
 MOST_DRAWS = 400  # that predictions are averaged over
@@ -166,13 +168,13 @@ def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
 
 def write(job: Job, problem: Problem, result: Result, findings: Findings) -> list[str]:
     """Write predictions.csv, findings.json and the report; returns the names of the files."""
-    files = []
+    folder, files = Folder(job.path), []
+    folder.remove(SUMS)  # until all is written
     if findings.table:
-        save_csv(job.path / "predictions.csv", findings.table)
-        files.append("predictions.csv")
-    (job.path / "findings.json").write_text(
-        json.dumps(findings.scores, indent=1) + "\n", encoding="utf-8"
-    )
+        folder.write(PREDICTIONS, csv_text(findings.table).encode())
+        files.append(PREDICTIONS)
+    folder.write(FINDINGS, f"{json.dumps(findings.scores, indent=1)}\n".encode())
+    files.append(FINDINGS)
     ready = job.ready
     rows = f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test"
     facts = {
@@ -193,4 +195,6 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         command=job.command,
         facts=facts,
     )
-    return [*files, "findings.json", *reports.write(page, job.path)[:1]]
+    pages = reports.write(page, job.path)
+    write_sums(job.path, [*files, *pages])
+    return [*files, *pages[:1]]
