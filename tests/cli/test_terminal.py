@@ -71,7 +71,7 @@ def test_a_run_is_safe_for_terminals_and_spreadsheets(folder, capsys, without_fi
     assert code == 0
     check(out + err)
     assert f"left out: c{SHOWN}." in err
-    assert f"to run{SHOWN}" in out
+    assert f"/run{SHOWN}" in out
     for command in ("summary", "verify", "report"):
         code, out, err = run_command([command, f"run{ESCAPE}"], capsys)
         assert code == 0
