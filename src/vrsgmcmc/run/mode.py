@@ -20,18 +20,18 @@ def find_mode(
     posterior: core.Posterior,
     data: core.Data,
     params: core.Params,
-    check_signal: Callable[[], None] = lambda: None,
+    wait: Callable[[Any], Any] = jax.block_until_ready,
 ) -> tuple[core.Params, int]:
     """A mode of the posterior near `params`, and the per-datum gradient evaluations it took.
 
-    `check_signal` is called after each iteration, and may end the search by raising.
+    `wait` is called with the value of each iteration, and may end the search by raising.
     """
     size = core.data_size(data)
     state, values, evaluations = None, [], 0
     for _ in range(MOST_ITERATIONS):
         params, state, value, passes = _climb(posterior, data, params, state)
+        wait(value)
         values.append(float(value))
-        check_signal()
         evaluations += size * int(passes)
         rounding = 4 * np.finfo(np.float32).eps * abs(values[-1])
         if len(values) > 2 and abs(values[-3] - values[-1]) < max(CLOSE, rounding):

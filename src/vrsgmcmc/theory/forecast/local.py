@@ -65,13 +65,12 @@ def local(
         index = np.sort(np.random.default_rng(seed).choice(size, max(rows, 2), replace=False))
     total = len(index)
     part = int(np.clip(HESSIAN_NUMBERS // dimension**2, 1, total))
-    gradients, hessians = [], []
+    parts = []
     for some in np.resize(index, (-(-total // part), part)):  # the last part starts again at row 0
         items = jax.tree.map(lambda leaf, some=some: leaf[some], data)
-        gradient, hessian = _rows(posterior, unravel, center, Batch(jnp.asarray(some), items))
-        gradients.append(np.asarray(gradient, np.float64))
-        hessians.append(np.asarray(hessian, np.float64))
-    gradient, hessian = (np.concatenate(parts)[:total] for parts in (gradients, hessians))
+        some_rows = _rows(posterior, unravel, center, Batch(jnp.asarray(some), items))
+        parts.append([np.asarray(leaf, np.float64) for leaf in some_rows])
+    gradient, hessian = (np.concatenate(each)[:total] for each in zip(*parts, strict=True))
     prior = -np.asarray(jax.hessian(lambda x: posterior.logprior(unravel(x)))(center), np.float64)
     precision = prior + size * hessian.mean(0)
     curvature, directions = np.linalg.eigh((precision + precision.T) / 2)
