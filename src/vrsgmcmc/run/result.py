@@ -181,7 +181,8 @@ def sample_sds(
     choice = {n: v for n, v in options.items() if n in ("var_names", "filter_vars", "group")}
     posterior: Any = extract(tree, **choice, combined=False, keep_dataset=True)
     sds = posterior.sel(coords).std(("chain", "draw"), ddof=1).expand_dims(summary=["sd"])
-    return dataset_to_dataframe(sds, sample_dims=["summary"]).T["sd"]
+    table: Any = dataset_to_dataframe(sds, sample_dims=["summary"])
+    return table.loc["sd"]
 
 
 def constant(value: Any) -> Any:
