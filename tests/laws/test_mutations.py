@@ -142,9 +142,16 @@ MUTATIONS = [
     Mutation(
         "old gradient not scaled by N/n1",
         "core/estimators/anchored.py",
-        "scale = size / partial_sum.count",
+        "scale = size / partial_sum.count.astype(float)",
         "scale = 1.0 + 0.0 * partial_sum.count",
         FORMULA,
+    ),
+    Mutation(
+        "an anchor counted in float32",
+        "core/estimators/anchored.py",
+        "jnp.zeros((), jnp.int32)",
+        "jnp.zeros((), jnp.float32)",
+        "core/test_estimators_anchor.py -k counted",
     ),
     Mutation(
         "anchor gets a fresh augmentation at every step",

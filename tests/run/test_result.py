@@ -80,6 +80,17 @@ def test_arviz_tree(result):
         np.testing.assert_array_equal(row, np.arange(BURN_IN + THIN, STEPS + 1, THIN))
 
 
+def test_summaries_are_computed_in_float64(result):
+    """100,000 draws around 1000 in float32: a sum in float32 loses the standard deviation."""
+    draws = 1000 + np.random.default_rng(0).normal(size=(1, 100_000)).astype(np.float32)
+    many = replace(result.with_draws({"a": draws}), diverged=np.zeros(1, bool))
+    many = replace(many, draw_steps=np.arange(draws.size))
+    assert many.to_arviz()["posterior"]["a"].dtype == np.float64
+    table = many.summary(kind="stats")
+    np.testing.assert_allclose(table["sd"], draws.std(dtype=np.float64), rtol=1e-4)
+    np.testing.assert_allclose(table["mean"], draws.mean(dtype=np.float64), rtol=1e-7)
+
+
 def test_any_name_of_a_parameter_has_a_variable(result):
     """xarray keeps "/" for groups; chain and draw are its dimensions."""
     one = result.draws["bias"]

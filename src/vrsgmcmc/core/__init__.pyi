@@ -2,6 +2,7 @@ from . import averages as averages
 from . import compiled as compiled
 from . import tree as tree
 from .arguments import did_you_mean as did_you_mean
+from .arguments import is_truth as is_truth
 from .arguments import number as number
 from .arguments import one_of as one_of
 from .arguments import positive as positive
@@ -35,6 +36,8 @@ from .order import all_rows as all_rows
 from .order import data_size as data_size
 from .order import draw as draw
 from .order import rows as rows
+from .programs import MOST_PROGRAMS as MOST_PROGRAMS
+from .programs import bounded_jit as bounded_jit
 from .rng import as_key as as_key
 from .rng import fold as fold
 from .rng import normal_like as normal_like

@@ -1,6 +1,7 @@
 """The folder of results: claim it for one writer, and write the numbers."""
 
 import csv
+import io
 import json
 import math
 import platform
@@ -144,7 +145,13 @@ def without_nan(value: Any) -> Any:
 
 def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows with the same keys as a table."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    path.write_text(csv_text(rows), encoding="utf-8", newline="")
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a table."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -44,7 +44,7 @@ def find_mode(
     return params, evaluations
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _climb(posterior: core.Posterior, data: core.Data, params: core.Params, state: Any):
     """One iteration: a direction, and a line search along it."""
     batch = core.all_rows(data)
@@ -65,7 +65,7 @@ def log_posterior(posterior: core.Posterior, params: core.Params, batch: core.Ba
     """log p(x | D), summed in parts like its gradient."""
     augment_key = jax.random.key(0)
     count = batch.index.shape[0]
-    parts, part = core.cut(count, core.part_size(posterior, params, batch))
+    parts, part = core.cut(count, core.part_size(posterior, params, batch.items))
 
     def one_part(number, accumulated):
         rows, fresh = core.split_part(number, part, batch)

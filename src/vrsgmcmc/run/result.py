@@ -31,12 +31,19 @@ class Divergence(NamedTuple):
     norm: float
     step_size: float
     try_step_size: float
+    row: int | None = None  # of the data: its loglik or gradient is not finite there
 
     def __str__(self) -> str:
-        return (
+        smaller = f"ry a step size of {self.try_step_size:.2g}."
+        text = (
             f"chain {self.chain} became non-finite at step {self.step} with step size "
             f"{self.step_size:.3g}; it is frozen where |x| was {self.norm:.3g}. "
-            f"Try a step size of {self.try_step_size:.2g}."
+        )
+        if self.row is None:
+            return f"{text}T{smaller}"
+        return (
+            f"{text}There loglik or its gradient is not finite for data row {self.row}: look at that "
+            f"row, or make loglik safe for it. If the row is right, t{smaller}"
         )
 
 
@@ -62,7 +69,10 @@ class Totals(NamedTuple):
         return setup.num_chains * setup.evaluations(self.steps, self.visits) + self.search_cost
 
     def to_json(self) -> dict[str, Any]:
-        divergences = [[d.chain, d.step, *map(repr, d[2:])] for d in self.divergences]
+        divergences = [
+            [d.chain, d.step, *map(repr, d[2:5]), *([] if d.row is None else [d.row])]
+            for d in self.divergences
+        ]
         return {
             "steps": self.steps,
             "visits": self.visits,
@@ -74,8 +84,8 @@ class Totals(NamedTuple):
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Totals:
         divergences = tuple(
-            Divergence(chain, step, *map(float, rest))
-            for chain, step, *rest in record["divergences"]
+            Divergence(chain, step, float(norm), float(h), float(smaller), *row)
+            for chain, step, norm, h, smaller, *row in record["divergences"]
         )
         counts = record["steps"], record["visits"], record["searched"]
         return cls(*counts, record["seconds"], divergences)
@@ -128,7 +138,7 @@ class Result:
         return table
 
     def to_arviz(self) -> xarray.DataTree:
-        """The draws as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
+        """The draws in float64 as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
         from arviz_base import from_dict
 
         if self.draws is None:
@@ -144,7 +154,11 @@ class Result:
             )
         names, leaves = zip(*named_leaves(self.draws), strict=True)
         names = distinct([name.replace("/", "_") for name in names], ("chain", "draw"))
-        posterior = {n: np.asarray(leaf)[alive] for n, leaf in zip(names, leaves, strict=True)}
+        # ArviZ sums in the dtype of the draws, and in float32 1e5 terms lose digits
+        posterior = {
+            n: np.asarray(leaf)[alive].astype(np.float64)
+            for n, leaf in zip(names, leaves, strict=True)
+        }
         step = np.broadcast_to(self.draw_steps, (alive.size, self.draw_steps.size))
         tree = from_dict(
             {"posterior": posterior, "sample_stats": {"step": step}}, coords={"chain": alive}

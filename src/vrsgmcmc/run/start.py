@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold
+from vrsgmcmc.core import Params, PRNGKey, Roots, State, bounded_jit, compiled, fold, nbytes
 
 from . import checks
+from .densities import check_starts
+from .memory import check_memory
 from .mode import find_mode
 from .timeline import Clock, Pace
 
@@ -44,6 +45,7 @@ def start_like(key: PRNGKey, init: Any, num_chains: int, batched: bool) -> tuple
     if not fine or not jax.tree.leaves(shapes):  # calling it says in words what is wrong
         starts = start_positions(init, chain_roots(key, num_chains).start, batched)
         return init, jax.tree.map(lambda leaf: leaf[0], starts)
+    check_memory(nbytes(shapes), "the start, init(key),", "Use a smaller model.")
     return init, jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), shapes)
 
 
@@ -63,7 +65,7 @@ def start_positions(init: Any, key_words: Any, batched: bool) -> Params:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
 
-@partial(jax.jit, static_argnums=0)
+@bounded_jit
 def call_init(init: Callable[[PRNGKey], Params], key_words: Any) -> Params:
     return jax.vmap(lambda w: init(compiled.wrap_keys(w)))(key_words)
 
@@ -77,7 +79,7 @@ def start(setup: Setup, roots: Roots, wait: Callable[[Any], Any]) -> tuple[Setup
         return setup, setup.init
     posterior, data = setup.program.posterior, setup.setting.data
     starts = start_positions(setup.init, roots.start, setup.batched)
-    checks.check_starts(posterior, starts, data, differ=is_function(setup.init))
+    check_starts(posterior, starts, data, differ=is_function(setup.init))
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
         setup = setup.at_mode(*find_mode(posterior, data, some, wait))

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vrsgmcmc.core import Data, Params, Posterior, data_size
+from vrsgmcmc.core import Data, Params, Posterior, bounded_jit, data_size
 from vrsgmcmc.run import find_mode
 from vrsgmcmc.theory import Local, local
 
@@ -67,7 +67,7 @@ def newton(
     return unravel(x), NEWTON_STEPS, False
 
 
-gradient_program = jax.jit(full_gradient, static_argnames="posterior")
+gradient_program = bounded_jit(full_gradient)
 
 
 @lru_cache(maxsize=8)  # an equal function compiles nothing again
