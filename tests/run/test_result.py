@@ -144,7 +144,7 @@ def test_summary_table(result):
     bias, weight = result.draws["bias"].reshape(-1, 1), result.draws["layer"]["weight"]
     draws = np.concatenate([bias, weight.reshape(-1, 6)], axis=1)
     np.testing.assert_allclose(table["mean"], draws.mean(0), rtol=1e-6)
-    np.testing.assert_allclose(table["sd"], draws.std(0, ddof=1), rtol=0.02)
+    np.testing.assert_allclose(table["sd"], draws.std(0, ddof=1), rtol=1e-12)
     assert np.all(table["ess_bulk"] > 1)
     assert np.all(table["ess_bulk"] < 3 * CHAINS * DRAWS)
     assert np.all(np.isfinite(table["r_hat"]))
@@ -155,6 +155,14 @@ def test_summary_takes_the_options_of_arviz(result):
     assert list(table.index) == ["bias"]
     assert "mean" in table
     assert "r_hat" not in table
+    assert table["sd"].item() == pytest.approx(result.draws["bias"].std(ddof=1), rel=1e-12)
+    assert "sd" not in result.summary(kind="diagnostics")
+    assert result.summary(var_names=["bias"], round_to=2)["sd"].item() == round(
+        table["sd"].item(), 2
+    )
+    one = result.summary(filter_vars="like", var_names=["wei"], coords={"chain": [1]})
+    weight = result.draws["layer"]["weight"][1].reshape(-1, 6)
+    np.testing.assert_allclose(one["sd"], weight.std(0, ddof=1), rtol=1e-12)
 
 
 def test_r_hat_sees_chains_that_disagree(result):

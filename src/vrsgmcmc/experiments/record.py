@@ -67,6 +67,14 @@ def read_record(folder: Path) -> dict[str, Any]:
     return record if ours else {}
 
 
+def finished_by(folder: Path) -> str | None:
+    """The version that made the results in a folder; None if they, or their report, are missing."""
+    record = read_record(folder)
+    if "settings" not in record or not (folder / "report.html").is_file():
+        return None
+    return str(record.get("versions", {}).get("vrsgmcmc", "of another version"))
+
+
 def to_json(settings: Settings) -> dict[str, Any]:
     return {
         name: without_home(str(value)) if isinstance(value, Path) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -124,12 +124,16 @@ class Result:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
 
         `options` go to `arviz_stats.summary`, which takes about 5 ms per scalar: pick `var_names`
-        for a large model. `.attrs["note"]` of the table says which chains were left out.
+        for a large model. `.attrs["note"]` of the table says which chains were left out. The sd is
+        that of a sample (ddof = 1), unless ArviZ rounds it or `fmt` is not its default.
         """
         from arviz_stats.summary import summary
 
         tree = self.to_arviz()
-        table: Any = summary(tree, **{"round_to": "none", "kind": "all", **options})
+        options = {"round_to": "none", "kind": "all", "fmt": "wide", **options}
+        table: Any = summary(tree, **options)
+        if "sd" in table and options["round_to"] == "none":
+            table["sd"] = sample_sds(tree, **options)
         table.attrs["note"] = tree.attrs["note"]
         return table
 
@@ -180,6 +184,19 @@ class Result:
             "python": platform.python_version(),
             "device": jax.devices()[0].platform,
         }
+
+
+def sample_sds(
+    tree: xarray.DataTree, coords: Mapping[str, Any] | None = None, **options: Any
+) -> pandas.Series:
+    """The sds (ddof = 1) of the rows of ArviZ's wide table; its own ddof depends on its version."""
+    from arviz_base import dataset_to_dataframe, extract
+
+    choice = {n: v for n, v in options.items() if n in ("var_names", "filter_vars", "group")}
+    posterior: Any = extract(tree, **choice, combined=False, keep_dataset=True)
+    sds = posterior.sel(coords).std(("chain", "draw"), ddof=1).expand_dims(summary=["sd"])
+    table: Any = dataset_to_dataframe(sds, sample_dims=["summary"])
+    return table.loc["sd"]
 
 
 def constant(value: Any) -> Any:
