@@ -13,7 +13,7 @@ import numpy as np
 from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold
 
 from . import checks
-from .mode import find_mode
+from .mode import find_mode, warn_of_mode
 from .timeline import Clock, Pace
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def start(setup: Setup, roots: Roots, check_signal: Callable[[], None]) -> tuple
     checks.check_starts(posterior, starts, data, differ=is_function(setup.init))
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
-        setup = setup.at_mode(*find_mode(posterior, data, some, check_signal))
+        mode = find_mode(posterior, data, some, check_signal)
+        warn_of_mode(mode)
+        setup = setup.at_mode(mode.params, mode.evaluations)
     state = compiled.init_state(setup.program, setup.setting, roots.dynamics, starts, batched=True)
     return setup, state
 
