@@ -25,7 +25,6 @@ from support.linear_plan import (
 )
 
 import vrsgmcmc as vr
-from vrsgmcmc.advice.forecasts import predict
 from vrsgmcmc.advice.plan import LARGEST, parse_budget, planner, trial
 from vrsgmcmc.advice.plan.candidates import (
     FEWEST_STEPS,
@@ -39,7 +38,7 @@ from vrsgmcmc.advice.plan.candidates import (
 from vrsgmcmc.advice.plan.planner import cheapest
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.kernel import check_sizes
-from vrsgmcmc.theory import forecast
+from vrsgmcmc.theory import forecast, predict
 from vrsgmcmc.theory.forecast.local import Local
 
 BUDGET = 150 * SIZE
@@ -185,7 +184,7 @@ def test_runners_up(plan_and_costs):
 def test_a_plan_is_a_mapping(plan_and_costs):
     plan, _ = plan_and_costs
     assert dict(plan) == plan.settings
-    names = "estimator integrator step_size batch_size num_steps num_chains order anchor_order"
+    names = "estimator integrator step_size batch_size order anchor_order num_steps num_chains"
     assert list(plan.keys()) == names.split()
     with pytest.raises(KeyError):
         plan["key"]

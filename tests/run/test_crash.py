@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import pytest
 
 from vrsgmcmc.run import interrupts, store
 
-PROGRAM = Path(__file__).parents[1] / "support" / "stored_runs.py"
+SUPPORT = Path(__file__).parents[1] / "support"
+PROGRAM, LONG_CHUNK = SUPPORT / "stored_runs.py", SUPPORT / "long_chunk.py"
 
 
 def started(*arguments, **options):
@@ -71,22 +71,23 @@ def test_a_signal_ends_a_run_with_everything_committed(tmp_path, number):
     assert store.verify(path) == []
 
 
-class Endless:
-    """Values of a computation that ends when it is let go."""
+class Unfinished:
+    """The values of a computation that goes on until it is told to end."""
 
-    def __init__(self):
-        self.let_go = threading.Event()
+    ready = False
 
-    def block_until_ready(self):
-        assert self.let_go.wait(60)
-        return self
+    def is_ready(self):
+        return self.ready
+
+    def devices(self):
+        return ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_chunk_that_takes_too_long_is_given_up(monkeypatch, number):
     monkeypatch.setattr(interrupts, "SECONDS_TO_FINISH", 0.2)
     before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
-    values, error = Endless(), KeyboardInterrupt if number == signal.SIGINT else SystemExit
+    values, error = Unfinished(), KeyboardInterrupt if number == signal.SIGINT else SystemExit
     with interrupts.interruptible(signal.SIGTERM) as interrupted:
         assert not interrupted()
         os.kill(os.getpid(), number)
@@ -96,9 +97,34 @@ def test_a_chunk_that_takes_too_long_is_given_up(monkeypatch, number):
         assert interrupted()
         assert time.monotonic() - clock > 0.15
         assert "the last commit stands" in str(caught.value) or caught.value.code == 143
-        values.let_go.set()
+        values.ready = True
         interrupted.wait(values)  # what is ready in time is taken
     assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+@pytest.mark.parametrize(
+    ("stored", "signals"),
+    [  # a run in memory waits for its chunk, and gives it up at a second signal
+        (True, [signal.SIGTERM]),
+        (True, [signal.SIGINT]),
+        (True, [signal.SIGINT, signal.SIGINT]),
+        (False, [signal.SIGINT, signal.SIGINT]),
+    ],
+)
+def test_a_signal_in_a_long_chunk_ends_the_process_with_its_code(tmp_path, stored, signals):
+    path = tmp_path / "run"
+    command = [sys.executable, str(LONG_CHUNK), *([str(path)] if stored else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"begun\n", process.communicate()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.1)
+        _, messages = process.communicate(timeout=120)
+    code = signals[0]  # Python ends itself by SIGINT after a KeyboardInterrupt
+    assert process.returncode == (-code if code == signal.SIGINT else 128 + code), messages
+    if stored:
+        assert store.verify(path) == []
+        assert store.open(path).progress["steps"] == 0
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from support.plain_samplers import (
 )
 
 from vrsgmcmc.theory import gaussian_mean, stationary
-from vrsgmcmc.theory.exact.affine import average_map, weights
+from vrsgmcmc.theory.exact.affine import AffineMap, average_map, weights
 
 ESTIMATORS = [
     FULL,
@@ -123,7 +123,8 @@ def test_averaged_map_against_all_draws(draws, replace):
         columns = size / draws * count * left[0] + (count > 0) * left[1]
         matrix = fixed + columns @ right
         expected.append(matrix @ moment @ matrix.T)
-    average = average_map(fixed, left, right, noise, weights(size, draws, replace=replace))
+    affine = AffineMap(fixed, left, right, noise)
+    average = average_map(affine, weights(size, draws, replace=replace))
     np.testing.assert_allclose(average(moment), np.mean(expected, axis=0) + noise, rtol=1e-12)
 
 

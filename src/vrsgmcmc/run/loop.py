@@ -89,17 +89,18 @@ class Loop:
         )
 
     def start(self, interruption: Interruption) -> None:
-        def check_signal() -> None:
+        def wait(values: Any) -> None:
+            interruption.wait(values)
             if interruption():
                 interruption.leave("interrupted before the first step")
 
-        self.setup, state = start(self.setup, self.all_roots, check_signal)
+        self.setup, state = start(self.setup, self.all_roots, wait)
         setup = self.setup
         states = [self.pick(state, g) for g in range(len(self.groups))]
         estimator, size = setup.sampler.estimator, setup.program.size
         if setup.fresh and not setup.program.parts and estimator.refresh_size(size):
             states = [
-                refresh_initially(setup, roots, state, check_signal, self.clock)
+                refresh_initially(setup, roots, state, wait, self.clock)
                 for roots, state in zip(self.roots, states, strict=True)
             ]
             self.visits = size
@@ -152,7 +153,7 @@ class Loop:
             carry, draws, finite, _ = compiled.advance(
                 setup.program, setup.setting, *arguments, batched=setup.batched
             )
-            self.storage.wait(interruption, finite)
+            interruption.wait(finite, self.storage.patience)
             for row in np.flatnonzero(~np.atleast_1d(np.asarray(finite))):
                 if chains[row] not in self.divergences:
                     self.freeze(chains[row], g, span, schedule)

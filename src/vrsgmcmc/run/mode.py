@@ -51,22 +51,22 @@ def find_mode(
     posterior: core.Posterior,
     data: core.Data,
     params: core.Params,
-    check_signal: Callable[[], None] = lambda: None,
+    wait: Callable[[Any], Any] = jax.block_until_ready,
     most: float = np.inf,
 ) -> Mode:
     """A mode of the posterior near `params`; `converged` says whether the search reached it.
 
-    `check_signal` is called after each iteration, and may end the search by raising. The search ends
+    `wait` is called with a value of each iteration, and may end the search by raising. The search ends
     after about `most` evaluations.
     """
     cost, iterations, best = 0, 0, None
     while iterations < MOST_ITERATIONS:
         limits = MOST_ITERATIONS - iterations, most - cost
-        params, values, evaluations = climb(posterior, data, params, check_signal, *limits)
+        params, values, evaluations = climb(posterior, data, params, wait, *limits)
         iterations, cost = iterations + len(values), cost + evaluations
         if not np.isfinite(values[-1]):
             break
-        step, distance, evaluations = newton_step(posterior, data, params, check_signal)
+        step, distance, evaluations = newton_step(posterior, data, params, wait)
         cost += evaluations
         if best is None or distance < best.distance:
             best = Mode(params, cost, distance)
@@ -97,7 +97,7 @@ def climb(
     posterior: core.Posterior,
     data: core.Data,
     params: core.Params,
-    check_signal: Callable[[], None],
+    wait: Callable[[Any], Any],
     iterations: int,
     most: float,
 ) -> tuple[core.Params, list[float], int]:
@@ -106,8 +106,8 @@ def climb(
     state, values, evaluations = None, [], 0
     for _ in range(iterations):
         params, state, value, passes = _climb(posterior, data, params, state)
+        wait(value)
         values.append(float(value))
-        check_signal()
         evaluations += size * int(passes)
         rounding = 4 * np.finfo(np.float32).eps * abs(values[-1])
         if len(values) > 2 and abs(values[-3] - values[-1]) < max(CLOSE, rounding):
@@ -121,7 +121,7 @@ def newton_step(
     posterior: core.Posterior,
     data: core.Data,
     params: core.Params,
-    check_signal: Callable[[], None],
+    wait: Callable[[Any], Any],
 ) -> tuple[np.ndarray, float, int]:
     """s = H^-1 g, the distance sqrt(g^T s / d), and the evaluations.
 
@@ -130,6 +130,7 @@ def newton_step(
     """
     size = core.data_size(data)
     gradient, scale, rows = _slope(posterior, data, params)
+    wait(gradient)
     residual, scale = np.asarray(gradient, np.float64), np.asarray(scale, np.float64)
     scale = np.where(scale > 0, scale, scale.max(initial=0.0) or 1.0)
     step, square, cost = np.zeros_like(residual), 0.0, size + int(rows)
@@ -137,9 +138,9 @@ def newton_step(
     for _ in range(min(len(residual), MOST_PRODUCTS)):
         if not EXACT * len(residual) < left < np.inf:
             break
-        product = np.asarray(_curve(posterior, data, params, direction), np.float64)
-        check_signal()
-        cost += 2 * size
+        product = _curve(posterior, data, params, direction)
+        wait(product)
+        cost, product = cost + 2 * size, np.asarray(product, np.float64)
         curvature = float(direction @ product)
         if not curvature > 0:
             square = np.inf

@@ -68,10 +68,10 @@ def call_init(init: Callable[[PRNGKey], Params], key_words: Any) -> Params:
     return jax.vmap(lambda w: init(compiled.wrap_keys(w)))(key_words)
 
 
-def start(setup: Setup, roots: Roots, check_signal: Callable[[], None]) -> tuple[Setup, State]:
+def start(setup: Setup, roots: Roots, wait: Callable[[Any], Any]) -> tuple[Setup, State]:
     """The states of all chains, [chain, ...], and the setup with its mode, where one is searched.
 
-    `check_signal` is called during the search, and may end it by raising.
+    `wait` is called with what the search computes, and may end it by raising.
     """
     if not setup.fresh:
         return setup, setup.init
@@ -80,7 +80,7 @@ def start(setup: Setup, roots: Roots, check_signal: Callable[[], None]) -> tuple
     checks.check_starts(posterior, starts, data, differ=is_function(setup.init))
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
-        mode = find_mode(posterior, data, some, check_signal)
+        mode = find_mode(posterior, data, some, wait)
         warn_of_mode(mode)
         setup = setup.at_mode(mode.params, mode.evaluations)
     state = compiled.init_state(setup.program, setup.setting, roots.dynamics, starts, batched=True)
@@ -88,7 +88,7 @@ def start(setup: Setup, roots: Roots, check_signal: Callable[[], None]) -> tuple
 
 
 def refresh_initially(
-    setup: Setup, roots: Roots, state: State, check_signal: Callable[[], None], clock: Clock
+    setup: Setup, roots: Roots, state: State, wait: Callable[[Any], Any], clock: Clock
 ) -> State:
     """The initial refresh of a group of chains, for an estimator that refreshes once."""
     program, batched = setup.program, setup.batched
@@ -97,12 +97,10 @@ def refresh_initially(
     while first < parts:
         began, stop = clock(), min(first + pace.length, parts)
         arguments = (roots, state, partial_sum, np.int32(first), np.int32(stop))
-        partial_sum = jax.block_until_ready(
-            compiled.collect_initial(program, setup.setting, *arguments, batched=batched)
-        )
+        partial_sum = compiled.collect_initial(program, setup.setting, *arguments, batched=batched)
+        wait(partial_sum)
         pace.took(stop - first, clock() - began)
         first = stop
-        check_signal()
     return compiled.renew_initial(
         program, setup.setting, roots, state, partial_sum, batched=batched
     )

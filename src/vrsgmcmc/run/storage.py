@@ -5,6 +5,7 @@ The loop hands over a `Checkpoint`, a value; a storage knows nothing of the loop
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ class MemoryStorage:
     """Draws in memory, and nothing on disk."""
 
     signals: tuple[int, ...] = ()
+    patience = math.inf  # a chunk that is given up would take all draws with it
     path = None
     resumable = due = False
 
@@ -62,9 +64,6 @@ class MemoryStorage:
 
     def append(self, rows: Any) -> None:
         """No-op: `room` returned a view of the array."""
-
-    def wait(self, interruption: Any, values: Any) -> None:
-        """No-op: the values are waited for where they are used."""
 
     def commit(self, checkpoint: Checkpoint) -> None:
         """No-op: a run in memory cannot be resumed."""
@@ -156,6 +155,7 @@ class DirectoryStorage:
     """A run directory in the hands of the loop."""
 
     signals = (signal.SIGTERM,)
+    patience = None
     resumable = True
 
     def __init__(self, directory: RunDirectory, writer: store.Writer):
@@ -172,9 +172,6 @@ class DirectoryStorage:
     def append(self, rows: Any) -> None:
         if self.directory.layout is not None:
             self.writer.append(jax.tree.leaves(rows))
-
-    def wait(self, interruption: Any, values: Any) -> None:
-        interruption.wait(values)
 
     def commit(self, checkpoint: Checkpoint) -> None:
         setup, totals = checkpoint.setup, checkpoint.totals

@@ -17,6 +17,7 @@ from .exact.problems import gaussian_mean as gaussian_mean
 from .exact.problems import linear_regression as linear_regression
 from .forecast.forecast import Forecast as Forecast
 from .forecast.forecast import forecast as forecast
+from .forecast.forecast import predict as predict
 from .forecast.local import LARGEST as LARGEST
 from .forecast.local import Local as Local
 from .forecast.local import local as local

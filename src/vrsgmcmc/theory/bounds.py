@@ -26,14 +26,11 @@ Array = np.ndarray
 Numbers = float | Float[Array, "..."]
 Input = SupportsFloat | Sequence[Any]  # a number, an array, a list
 
+ONES = (1.0, 1.0, 1.0)  # c1, c2, c3
+
 
 def bias_bound(
-    drift: Input,
-    num_steps: Input,
-    step_size: Input,
-    *,
-    order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0),
+    drift: Input, num_steps: Input, step_size: Input, *, order: Input = 1, constants: Input = ONES
 ) -> Numbers:
     """Lemma 1: c1 * drift + c2 / (L h) + c3 h^K, where drift = mean_l |E dV_l|."""
     c1, c2, c3 = weights(constants, 3)
@@ -43,12 +40,7 @@ def bias_bound(
 
 
 def mse_bound(
-    noise: Input,
-    num_steps: Input,
-    step_size: Input,
-    *,
-    order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0),
+    noise: Input, num_steps: Input, step_size: Input, *, order: Input = 1, constants: Input = ONES
 ) -> Numbers:
     """Lemma 1: c1 * noise / L + c2 / (L h) + c3 h^(2K), where noise = mean_l E|dV_l|^2.
 
@@ -75,12 +67,7 @@ def improvement(gamma: Input, *, size: Input, batch_size: Input, anchor_size: In
 
 
 def improvement_as_printed(
-    all_pairs: Input,
-    distinct_pairs: Input,
-    *,
-    size: Input,
-    batch_size: Input,
-    anchor_size: Input,
+    all_pairs: Input, distinct_pairs: Input, *, size: Input, batch_size: Input, anchor_size: Input
 ) -> Numbers:
     """Theorem 2's lambda: (N/n1 - N/n2) sum_ij b_i.b_j - (q2 - q1) sum_{i != j} b_i.b_j.
 
@@ -105,7 +92,7 @@ def minibatch_bound(
     size: Input,
     batch_size: Input,
     order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0),
+    constants: Input = ONES,
     as_printed: bool = False,
 ) -> Numbers:
     """Theorem 1: c1 (N - n) N^2 Gamma_M / (n L) + c2 / (L h) + c3 h^(2K), Gamma_M = max_l Gamma_l.
@@ -128,7 +115,7 @@ def practical_bound(
     anchor_size: Input,
     period: Input,
     order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0, 1.0),
+    constants: Input = (*ONES, 1.0),
 ) -> Numbers:
     """Theorem 2: c1 (A_M - lambda_M) / L + c2 / (L h) + c3 h^(2K) + c4 m h / L.
 
@@ -158,7 +145,7 @@ def svrg_bound(
     batch_size: Input,
     period: Input,
     order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0, 1.0),
+    constants: Input = (*ONES, 1.0),
     as_printed: bool = False,
 ) -> Numbers:
     """Remark 1: Theorem 2 at n1 = N, where lambda_l = (N - n2) N^2 / n2 * Gamma_l(beta).

@@ -54,23 +54,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from vrsgmcmc.core import (
-    ORDERS,
-    PART_BYTES,
-    Batch,
-    Params,
-    Posterior,
-    PRNGKey,
-    as_key,
-    cut,
-    likelihood_gradient,
-    named_leaves,
-    nbytes,
-    part_size,
-    row_gradients,
-    split_part,
-    whole,
-)
+from vrsgmcmc import core
+from vrsgmcmc.core import ORDERS, Batch, Params, Posterior, PRNGKey, likelihood_gradient
 
 from .exact.draws import SWEEPS
 
@@ -138,12 +123,12 @@ def noise(
     size = _size(data)
     n2 = _up_to("batch_size", batch_size, size)
     n1 = None if anchor_size is None else _up_to("anchor_size", anchor_size, size)
-    m = None if period is None else whole("noise", "period", period)
+    m = None if period is None else core.whole("noise", "period", period)
     k = size if subsample is None else _up_to("subsample", subsample, size, min(3, size))
     _check(posterior, data, params, anchor, n1, m, order=order, anchor_order=anchor_order)
     if key is None and (subsample is not None or posterior.augment is not None):
         raise ValueError("noise: subsample and augment need a key. Pass key=jax.random.key(0).")
-    key = as_key(0 if key is None else key)
+    key = core.as_key(0 if key is None else key)
     params = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), params)
     if anchor is not None:
         anchor = jax.tree.map(lambda x, a: jnp.asarray(a, x.dtype), params, anchor)
@@ -162,7 +147,7 @@ def noise(
     figures = partial(_figures, (size, n2, n1, m), (order, anchor_order), anchor is not None)
     blocks = {
         name: _estimates(figures, rows[:, j], square[j], size)
-        for j, (name, _) in enumerate(named_leaves(params))
+        for j, (name, _) in enumerate(core.named_leaves(params))
     }
     return _estimates(figures, rows.sum(1), square.sum(), size)._replace(blocks=blocks)
 
@@ -240,8 +225,8 @@ def _rows(
     |mean beta|^2 of each leaf.
     """
     count, wide = batch.index.shape[0], jnp.result_type(jnp.float32, *jax.tree.leaves(params))
-    most = min(part_size(posterior, params, batch), max(1, PART_BYTES // nbytes(params)))
-    parts, part = cut(count, most)
+    most = max(1, core.PART_BYTES // core.nbytes(params))
+    parts, part = core.cut(count, min(core.part_size(posterior, params, batch), most))
 
     def flat(tree: Params, *shape: int) -> list[Array]:
         return [leaf.astype(wide).reshape(*shape, -1) for leaf in jax.tree.leaves(tree)]
@@ -250,14 +235,14 @@ def _rows(
         return [leaf / count for leaf in flat(likelihood_gradient(posterior, point, batch, key))]
 
     def centre(point: Params, mean: list, rows: Batch) -> list[Float[Array, "b _"]]:
-        gradients = flat(row_gradients(posterior, point, rows, key), part)
+        gradients = flat(core.row_gradients(posterior, point, rows, key), part)
         return [row - center[None] for row, center in zip(gradients, mean, strict=True)]
 
     mean_alpha = mean(params)
     mean_beta = mean_alpha if anchor is None else mean(anchor)
 
     def one_part(number: Any) -> tuple[Bool[Array, " b"], Float[Array, "b L 4"]]:
-        rows, fresh = split_part(number, part, batch)
+        rows, fresh = core.split_part(number, part, batch)
         alpha = centre(params, mean_alpha, rows)
         beta = alpha if anchor is None else centre(anchor, mean_beta, rows)
         products = [
@@ -271,7 +256,7 @@ def _rows(
 
 
 def _size(data: Any) -> int:
-    lengths = {name: len(leaf) if np.ndim(leaf) else 0 for name, leaf in named_leaves(data)}
+    lengths = {name: len(leaf) if np.ndim(leaf) else 0 for name, leaf in core.named_leaves(data)}
     if len({*lengths.values()}) != 1 or min(lengths.values()) < 2:
         raise ValueError(f"noise: data needs leaves of equal length, at least 2; got {lengths}.")
     return min(lengths.values())
@@ -279,7 +264,7 @@ def _size(data: Any) -> int:
 
 def _up_to(name: str, value: Any, size: int, least: int = 1) -> int:
     """A number of data."""
-    if whole("noise", name, value, least) > size:
+    if core.whole("noise", name, value, least) > size:
         raise ValueError(
             f"noise({name}={value!r}): {name} must be at most {size}, the number of data."
         )

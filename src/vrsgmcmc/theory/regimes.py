@@ -14,19 +14,8 @@ import numpy as np
 from jaxtyping import Bool
 from scipy.optimize import brentq
 
-from .bounds import (
-    Array,
-    Input,
-    Numbers,
-    mse_bound,
-    non_negative,
-    positive,
-    practical_bound,
-    real,
-    step_cost,
-    weights,
-    whole,
-)
+from . import bounds
+from .bounds import ONES, Array, Input, Numbers, non_negative, positive, real, weights, whole
 
 STEP_FACTOR = 3 / 2 ** (2 / 3)  # min over h of a / h + h^2 is STEP_FACTOR * a^(2/3)
 
@@ -44,7 +33,7 @@ def best_step_size(
     noise: Input = 0.0,
     period: Input = 0,
     order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0, 1.0),
+    constants: Input = (*ONES, 1.0),
 ) -> StepSize:
     """Minimise c1 noise / L + c2 / (L h) + c3 h^(2K) + c4 m h / L over h; m = 0: no anchor.
 
@@ -135,10 +124,10 @@ def minibatch_regime(T: Input, N: Input, gamma: Input, *, constants: Input = (1.
     budget, ends = float(positive("T", T)), np.array([1.0, float(whole("N", N))])
     low = float(limited_budget(N, gamma, constants))
     high = low * float(ends[1])
-    bounds = minibatch_budget_bound(ends, T, N, gamma, constants=constants, as_printed=True)
-    best = np.argmin(bounds)
+    at_ends = minibatch_budget_bound(ends, T, N, gamma, constants=constants, as_printed=True)
+    best = np.argmin(at_ends)
     regime = "limited budget" if budget < low else "long run" if budget > high else "between"
-    return Regime(int(ends[best]), regime, float(np.min(bounds)), low, high)
+    return Regime(int(ends[best]), regime, float(np.min(at_ends)), low, high)
 
 
 def batch_size_as_printed(
@@ -172,7 +161,7 @@ def practical_budget_bound(
     anchor_size: Input,
     period: Input,
     order: Input = 1,
-    constants: Input = (1.0, 1.0, 1.0, 1.0),
+    constants: Input = (*ONES, 1.0),
     as_printed: bool = False,
 ) -> Numbers:
     """Remark 2: (c1 (A_M - lambda_M) + c4 m h) cost / T + c2 cost / (T h) + c3 h^(2K).
@@ -180,9 +169,9 @@ def practical_budget_bound(
     This is Theorem 2 at L = T / cost, with T = `budget` and `step_cost` in per-datum gradients.
     """
     sizes = dict(batch_size=batch_size, anchor_size=anchor_size, period=period)
-    L = positive("budget", budget) / step_cost(**sizes, as_printed=as_printed)
+    L = positive("budget", budget) / bounds.step_cost(**sizes, as_printed=as_printed)
     rest = dict(size=size, order=order, constants=constants)
-    return practical_bound(gammas, anchor_gammas, L, step_size, **sizes, **rest)
+    return bounds.practical_bound(gammas, anchor_gammas, L, step_size, **sizes, **rest)
 
 
 def dubey_sgld_bound(
@@ -192,12 +181,12 @@ def dubey_sgld_bound(
     size: Input,
     batch_size: Input,
     sigma: Input,
-    constants: Input = (1.0, 1.0, 1.0),
+    constants: Input = ONES,
 ) -> Numbers:
     """Eq. (sgld): c1 N^2 sigma^2 / (n L) + c2 / (L h) + c3 h^2."""
     N, s = whole("size", size), non_negative("sigma", sigma, "it is a deviation") ** 2
     noise = N**2 * s / whole("batch_size", batch_size, most=N)
-    return mse_bound(noise, num_steps, step_size, constants=constants)
+    return bounds.mse_bound(noise, num_steps, step_size, constants=constants)
 
 
 def dubey_svrg_bound(
@@ -210,7 +199,7 @@ def dubey_svrg_bound(
     sigma: Input,
     D: Input,
     d: Input,
-    constants: Input = (1.0, 1.0, 1.0),
+    constants: Input = ONES,
     rewritten: bool = False,
 ) -> Numbers:
     """Eq. (svrgld): c1 N^2 min{2 sigma^2, m^2 (D^2 h^2 sigma^2 + h d)} / (n L) + c2 / (L h) + c3 h^2.
@@ -222,7 +211,7 @@ def dubey_svrg_bound(
     drift = m**2 * ((non_negative("D", D, "it is a norm") * h) ** 2 * s + h * positive("d", d))
     spread = drift if rewritten else np.minimum(2 * s, drift)
     noise = N**2 * spread / whole("batch_size", batch_size, most=N)
-    return mse_bound(noise, num_steps, h, constants=constants)
+    return bounds.mse_bound(noise, num_steps, h, constants=constants)
 
 
 def svrg_step_limit(*, period: Input, sigma: Input, D: Input, d: Input) -> Numbers:

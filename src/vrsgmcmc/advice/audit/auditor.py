@@ -21,22 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import (
-    ORDERS,
-    Estimator,
-    Integrator,
-    Params,
-    Posterior,
-    Sampler,
-    State,
-    check_pair,
-    check_sizes,
-    data_size,
-    named_leaves,
-    one_of,
-    positive,
-    whole,
-)
+from vrsgmcmc import core
+from vrsgmcmc.core import Estimator, Integrator, Params, Posterior, Sampler, State
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.run import Context, Result, as_data
 from vrsgmcmc.theory import LARGEST, local
@@ -125,20 +111,20 @@ def audit(
             )
         if not isinstance(state, State):
             raise TypeError(f"state must be a vr.State, got {type(state).__name__}.")
-        check_pair(source, estimator, integrator)
+        core.check_pair(source, estimator, integrator)
         for name, value in (("order", order), ("anchor_order", anchor_order)):
-            one_of("audit", name, value, ORDERS)
+            core.one_of("audit", name, value, core.ORDERS)
         data, size = as_data(data)
-        batch_size = whole("audit", "batch_size", batch_size)
-        check_sizes("audit", estimator, size, batch_size)
-        step_size = positive("audit", "step_size", step_size)
+        batch_size = core.whole("audit", "batch_size", batch_size)
+        core.check_sizes("audit", estimator, size, batch_size)
+        step_size = core.positive("audit", "step_size", step_size)
         sampler = Sampler(estimator, integrator, step_size, batch_size, order, anchor_order)
         context = Context(source, data, sampler)
         if not jnp.ndim(state.step):
             state = State(*jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tuple(state)))
         points = state.position
     center = jax.tree.map(lambda leaf: jnp.mean(jnp.asarray(leaf), 0).astype(leaf.dtype), points)
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(center)):
+    if not core.all_finite(center):
         raise ValueError("audit: the position is not finite; audit a run that stayed finite.")
     return audit_at(context, state, center)
 
@@ -158,13 +144,12 @@ def finite_chains(result: Result) -> tuple[Context, State, Params]:
 def audit_at(context: Context, state: State, center: Params) -> Audit:
     """The audit at a state, with the local model at `center`."""
     posterior, data, sampler = context
-    name, size = sampler.estimator.name, data_size(data)
+    name, size = sampler.estimator.name, core.data_size(data)
     cost = sampler.cost_per_step(size)
     plain_size = int(np.clip(round(cost), 1, size))
     plain_sampler = replace(sampler, estimator=minibatch(), batch_size=plain_size)
     samplers, model = [("plain minibatches", plain_sampler)], None
-    dimension = sum(leaf.size for leaf in jax.tree.leaves(center))
-    if dimension <= LARGEST and sampler.integrator.name in LINEAR:
+    if core.tree.size(center) <= LARGEST and sampler.integrator.name in LINEAR:
         model = local(posterior, data, center, rows=MOST_ROWS)
         samplers += alternatives(sampler, size)
 
@@ -180,7 +165,7 @@ def audit_at(context: Context, state: State, center: Params) -> Audit:
         for (change, other), there in zip(samplers, others, strict=True)
     ]
     blocks = []
-    for block, leaf in named_leaves(center):
+    for block, leaf in core.named_leaves(center):
         ratio, at_rest, inflation = own.blocks[block]
         blocks.append(Block(block, leaf.size, ratio, at_rest, plain.blocks[block][1], inflation))
     helps, verdict = judge(name, own, cost, plain_size, options)

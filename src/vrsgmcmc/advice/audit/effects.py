@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from vrsgmcmc import theory
-from vrsgmcmc.core import Data, Params, Posterior, Sampler, State, data_size, named_leaves, tree
+from vrsgmcmc import core, theory
+from vrsgmcmc.core import Data, Params, Posterior, Sampler, State, data_size, named_leaves
 from vrsgmcmc.core.estimators import full
-from vrsgmcmc.theory import LARGEST, Local
-
-from ..forecasts import predict
+from vrsgmcmc.theory import LARGEST, Local, predict
 
 MOST_ROWS, FEWEST_ROWS = 4096, 256  # data whose gradients are measured
 MOST_NUMBERS, MOST_VALUES = 2**32, 2**24  # numbers in their gradients, and in the data themselves
@@ -69,13 +67,13 @@ def measure_effect(posterior: Posterior, data: Data, sampler: Sampler, state: St
             f"audit: saga() on more than {LARGEST} parameters, or with {sampler.integrator.name}, is "
             "not known; audit a run of minibatch(), practical(), svrg() or control_variate()."
         )
-    point, anchor = first_chain(state.position), None
-    if estimator.name in ANCHORS:
-        anchor = first_chain(getattr(state.memory, ANCHORS[estimator.name]))
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(anchor)):
+    first: State = jax.tree.map(lambda leaf: leaf[0], state)
+    point, anchor = first.position, None
+    if name := ANCHORS.get(estimator.name):
+        anchor = getattr(first.memory, name)
+        if not core.all_finite(anchor):
             raise ValueError(
-                f"audit: the state's {ANCHORS[estimator.name]} is not known yet: kernel.refresh it "
-                "first."
+                f"audit: the state's {name} is not known yet: kernel.refresh it first."
             )
     counts = {name: leaf.size for name, leaf in named_leaves(point)}
     rows = subsample_size(data, size, sum(counts.values()))
@@ -108,13 +106,9 @@ def measure_effect(posterior: Posterior, data: Data, sampler: Sampler, state: St
     return Effect(total, 0.0, drift, blocks, None, rows * (4 if anchor is not None else 2))
 
 
-def first_chain(values: Params) -> Params:
-    return jax.tree.map(lambda leaf: leaf[0], values)
-
-
 def subsample_size(data: Any, size: int, parameters: int) -> int:
     """The rows to measure: fewer for a large network, or for large data such as groups of images."""
-    values = max(1, tree.size(data) // size)
+    values = max(1, core.tree.size(data) // size)
     affordable = min(MOST_NUMBERS // parameters, MOST_VALUES // values)
     return min(size, MOST_ROWS, max(FEWEST_ROWS, affordable))
 

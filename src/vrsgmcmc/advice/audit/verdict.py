@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.core.estimators import practical, saga, svrg
+from vrsgmcmc.core.estimators import saga, svrg
+from vrsgmcmc.theory.exact import SWEEPS
 
 from .effects import Effect
 
 CLEAR = 0.9  # a gain is less noise than this times that of plain minibatches
 QUIET = 0.005  # inflation that is negligible
-SWEEPS = ("shuffled", "symmetric")
 
 
 class Option(NamedTuple):
@@ -33,11 +33,11 @@ def alternatives(sampler: Sampler, size: int) -> Iterator[tuple[str, Sampler]]:
         if sampler.anchor_order not in SWEEPS:
             yield "anchor_order='shuffled'", replace(sampler, anchor_order="shuffled")
         if 4 * n1 <= size:
-            larger = practical(4 * n1, m, estimator.average)
+            larger = replace(estimator, anchor_size=4 * n1)
             yield f"anchor_size={4 * n1}", replace(sampler, estimator=larger)
         if m > 1:
-            sooner = practical(n1, max(1, m // 2), estimator.average)
-            yield f"period={max(1, m // 2)}", replace(sampler, estimator=sooner)
+            sooner = replace(estimator, period=m // 2)
+            yield f"period={m // 2}", replace(sampler, estimator=sooner)
     if estimator.name in ("practical", "minibatch"):
         yield "svrg()", replace(sampler, estimator=svrg())
         yield "saga()", replace(sampler, estimator=saga(), order="without_replacement")

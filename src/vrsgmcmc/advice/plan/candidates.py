@@ -10,9 +10,7 @@ from vrsgmcmc.core import Data, Integrator, Params, Posterior, Sampler, nbytes
 from vrsgmcmc.core.estimators import control_variate, full, minibatch, practical, saga, svrg
 from vrsgmcmc.core.integrators import sgld, splitting
 from vrsgmcmc.run import free_memory
-from vrsgmcmc.theory import Local, response
-
-from ..forecasts import predict
+from vrsgmcmc.theory import Local, predict, response
 
 FEWEST_STEPS = 20
 BATCH_SIZES = (5, 10, 20, 50, 100)
@@ -28,20 +26,6 @@ class Candidate(NamedTuple):
     num_steps: int
     score: float  # predicted C
     bias: float  # its part due to bias
-
-    def settings(self, num_chains: int) -> dict[str, Any]:
-        """The arguments of `vr.sample`."""
-        sampler = self.sampler
-        return {
-            "estimator": sampler.estimator,
-            "integrator": sampler.integrator,
-            "step_size": sampler.step_size,
-            "batch_size": sampler.batch_size,
-            "num_steps": self.num_steps,
-            "num_chains": num_chains,
-            "order": sampler.order,
-            "anchor_order": sampler.anchor_order,
-        }
 
     def __str__(self) -> str:
         sampler, estimator = self.sampler, self.sampler.estimator
@@ -89,7 +73,7 @@ def rank(case: Case, allowance: float) -> list[Candidate]:
             if count < FEWEST_STEPS:
                 continue
             run = {"num_steps": count, "num_chains": case.num_chains, "filter": filter}
-            prediction: Any = predict(model, sampler, step_sizes, **run)
+            prediction: Any = predict(model, replace(sampler, step_size=step_sizes), **run)
             best = int(np.argmin(prediction.score))
             if np.isfinite(prediction.score[best]):
                 sampler = replace(sampler, step_size=float(step_sizes[best]))

@@ -18,12 +18,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from vrsgmcmc.core import Params, Posterior, check_pair, positive, whole
+from vrsgmcmc.core import Params, Posterior, check_pair, positive, tree, whole
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import checks, is_function
+from vrsgmcmc.theory import predict
 
-from ..forecasts import predict
 from .candidates import BATCH_SIZES, FEWEST_STEPS, Candidate, Case, best_of_each_kind, rank
 from .pilot import pilot
 from .trial import TRIAL, measure_pace, run_trial
@@ -56,8 +56,10 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of `vr.sample`."""
-        return self.choice.settings(self.num_chains)
+        """The arguments of `vr.sample`; `clip` is left to the user."""
+        options = vars(self.choice.sampler) | {"num_steps": self.choice.num_steps}
+        del options["clip"]
+        return options | {"num_chains": self.num_chains}
 
     def __str__(self) -> str:
         lines = [
@@ -102,24 +104,14 @@ def plan(
     data, size = checks.as_data(data)
     evaluations, seconds = parse_budget(budget, size)
     limit = np.inf if evaluations is None else evaluations
-    params = init(jax.random.key(seed)) if is_function(init) else init
-    params = checks.as_params(params)
-    dimension = sum(leaf.size for leaf in jax.tree.leaves(params))
+    params = checks.as_params(init(jax.random.key(seed)) if is_function(init) else init)
+    dimension = tree.size(params)
     if dimension > LARGEST:
         raise ValueError(
             f"plan: {dimension} parameters are more than {LARGEST}, the most that a plan can model. "
             "Set a step_size yourself, run a few hundred steps, and ask vr.audit(result)."
         )
     checks.check_model(posterior, params, data)
-
-    most = max(8 * dimension, min(2048, size // 4))
-    rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), 8 * dimension, most))
-    mode, model, pilot_cost = pilot(posterior, data, params, rows, seed)
-    case = Case(posterior, data, mode, model, num_chains)
-    if seconds is not None:
-        pace, cost = measure_pace(case)
-        case = case._replace(pace=pace)
-        pilot_cost += cost
 
     def run_cost(candidate: Candidate) -> int:
         return num_chains * candidate.sampler.evaluations(size, candidate.num_steps)
@@ -133,7 +125,13 @@ def plan(
             )
         return left
 
+    most = max(8 * dimension, min(2048, size // 4))
+    rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), 8 * dimension, most))
+    mode, model, pilot_cost = pilot(posterior, data, params, rows, seed)
+    case = Case(posterior, data, mode, model, num_chains)
     if seconds is not None:
+        pace, cost = measure_pace(case)
+        case, pilot_cost = case._replace(pace=pace), pilot_cost + cost
         ranking = rank(case, time_left())
         evaluations = pilot_cost + run_cost(ranking[0])
     elif evaluations is not None:

@@ -11,8 +11,8 @@ from vrsgmcmc.core import Params, Sampler, observable
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import Result, sample
+from vrsgmcmc.theory import predict
 
-from ..forecasts import predict
 from .candidates import FEWEST_STEPS, Candidate, Case, Pace
 
 TRIAL = 0.02  # of the budget, for a trial of the best candidate
@@ -35,8 +35,7 @@ def run_trial(
         sampler = candidate.sampler
         count = sampler.affordable_steps(model.size, TRIAL * evaluations)
         count = min(int(np.clip(count, FEWEST_STEPS, 2000)), candidate.num_steps)
-        settings = candidate._replace(num_steps=count).settings(num_chains=1)
-        result = run(case, seed, **settings, observables={"spread": distance})
+        result = run(case, seed, sampler, count, num_chains=1, observables={"spread": distance})
         cost += result.evaluations
         limit = 2 * (1 + float(predict(model, sampler).inflation.max())) + 6 / np.sqrt(len(center))
         if not result.diverged[0] and float(result.averages["spread"][0]) < limit < np.inf:
@@ -52,10 +51,10 @@ def run_trial(
     return candidate, cost, note
 
 
-def run(case: Case, seed: int, **settings: Any) -> Result:
-    """A run from the mode that keeps only averages."""
-    start = case.posterior, case.data, case.mode
-    return sample(seed, *start, **settings, keep="averages", progress=False)
+def run(case: Case, seed: int, sampler: Sampler, num_steps: int, **options: Any) -> Result:
+    """A run from the mode that keeps only averages; other options of `vr.sample` are `options`."""
+    options |= {"num_steps": num_steps, "keep": "averages", "progress": False}
+    return sample(seed, case.posterior, case.data, case.mode, **vars(sampler), **options)
 
 
 def square_distance(params: Params, data: dict[str, Any]) -> Any:
@@ -71,8 +70,7 @@ def measure_pace(case: Case) -> tuple[Pace, int]:
     for batch_size in batch_sizes:
         sampler = Sampler(minibatch(), sgld(), step_size, batch_size)
         for count in (200, 2000):  # the first compiles
-            settings = Candidate(sampler, count, 0.0, 0.0).settings(case.num_chains)
-            result = run(case, 0, **settings)
+            result = run(case, 0, sampler, count, num_chains=case.num_chains)
             cost += result.evaluations
         times.append(result.seconds / count)
     per_datum = max(times[1] - times[0], 0.0) / max(batch_sizes[1] - batch_sizes[0], 1)

@@ -1,5 +1,6 @@
 from .averages import AverageError as AverageError
 from .averages import mse as mse
+from .draws import SWEEPS as SWEEPS
 from .laws import Law as Law
 from .laws import autocovariance as autocovariance
 from .laws import stationary as stationary

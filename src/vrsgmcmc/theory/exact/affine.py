@@ -32,6 +32,15 @@ from jaxtyping import Float, Int
 Array = np.ndarray
 
 
+class AffineMap(NamedTuple):
+    """z' = A z + xi, A = fixed + sum_i (c_i left_0i + r_i left_1i) right_i, for any draw."""
+
+    fixed: Float[Array, "D D"]
+    left: Float[Array, "2 D N"]  # u_i and v_i
+    right: Float[Array, "N D"]  # w_i
+    noise: Float[Array, "D D"]  # Q
+
+
 class Weights(NamedTuple):
     """Mean and covariance of a_i = (c_i, r_i): Cov(a_i, a_j) = common + spread [i = j]."""
 
@@ -86,9 +95,7 @@ class RandomMap:
         return result
 
     def __call__(self, moment: Float[Array, "*b D D"]) -> Float[Array, "*c D D"]:
-        result = self.apply_linear(moment)
-        result += self.noise
-        return result
+        return self.apply_linear(moment) + self.noise
 
     def apply_mean(self, columns: Float[Array, "*b D r"]) -> Float[Array, "*c D r"]:
         """E[z' y^T] from the columns E[z y^T], for any y of the past."""
@@ -101,8 +108,7 @@ class RandomMap:
     def _active(self) -> Int[Array, " rows"]:
         """The rows in which E[A] is not the identity. They are few: only they are multiplied."""
         size = self.mean.shape[-1]
-        differs = (self.mean != np.eye(size)).any(-1).reshape(-1, size).any(0)
-        return np.flatnonzero(differs)
+        return np.flatnonzero((self.mean != np.eye(size)).any(-1).reshape(-1, size).any(0))
 
     @cached_property
     def _rows(self) -> Float[Array, "*permutations rows D"]:
@@ -131,14 +137,9 @@ def deterministic_map(mean: Float[Array, "*p D D"], noise: Float[Array, "D D"]) 
     return RandomMap(mean, noise, empty[:, :, 0], empty, empty, np.zeros((0, 0)))
 
 
-def average_map(
-    fixed: Float[Array, "D D"],
-    left: Float[Array, "2 D N"],
-    right: Float[Array, "N D"],
-    noise: Float[Array, "D D"],
-    weights: Weights,
-) -> RandomMap:
-    """A = fixed + sum_i (c_i left_0i + r_i left_1i) right_i, with its moments over the draws."""
+def average_map(affine: AffineMap, weights: Weights) -> RandomMap:
+    """The moments of an affine map over the draws."""
+    fixed, left, right, noise = affine
     sums = left @ right
     mean = fixed + np.einsum("k,kab->ab", weights.mean, sums)
     outer = np.einsum("kl,kai,lbi->iab", weights.spread, left, left, optimize=True)

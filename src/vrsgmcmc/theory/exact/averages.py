@@ -31,10 +31,8 @@ from .chains import Chain, chain, start_moments
 from .closure import Closure, gaussian_closure
 from .draws import resolve
 from .moments import Squares, squares
-from .problems import LinearGaussian
+from .problems import Array, LinearGaussian
 from .schemes import temperature_of
-
-Array = np.ndarray
 
 
 class AverageError(NamedTuple):
@@ -100,14 +98,12 @@ def mse(
     elif closure == "gaussian":
         run = gaussian_closure(problem, cycle, stops[-1])
         state = run.start(moment)
+    elif point is None:
+        run = replace(squares(problem, sampler), opening=[])
+        state = run.stationary()
     else:
-        run = squares(problem, sampler)
-        if point is None:
-            run = replace(run, opening=[])
-            state = run.stationary()
-        else:
-            position = float((point - problem.posterior()[0])[0])
-            state = run.start(position, temperature_of(integrator))
+        run, position = squares(problem, sampler), float((point - problem.posterior()[0])[0])
+        state = run.start(position, temperature_of(integrator))
 
     state = run.reset(_advance(run, state, 0, burn_in))
     bias, variance = [], []

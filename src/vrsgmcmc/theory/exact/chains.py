@@ -25,14 +25,11 @@ from jaxtyping import Float
 
 from vrsgmcmc.core import Integrator, Sampler
 
-from .affine import MomentMap, deterministic_map
+from .affine import AffineMap, MomentMap, deterministic_map
 from .draws import Draws, drawing
-from .problems import LinearGaussian, has_equal_features
+from .problems import Array, LinearGaussian, has_equal_features
 from .schemes import Flow, Scheme, scheme, temperature_of
-from .sweeps import Stream, stream
-
-Array = np.ndarray
-Select = dict[str, Float[Array, "_ D"]]  # select["x"] @ z is x
+from .sweeps import Select, Stream, stream
 
 LARGEST = 64  # coordinates that a cycle may carry: the linear equation has half their square
 
@@ -166,16 +163,8 @@ def _steps(
     kick = _phase_space(z).T @ np.kron(dynamics.kick[:, None], np.eye(len(z["x"])))
     kicks = kick @ columns
     table = z["table"].T if name == "saga" else np.zeros_like(kicks)
-    return stream(
-        draws,
-        fixed=mean + kick @ fixed,
-        left=np.stack([kicks, table]),
-        right=rows,
-        noise=noise,
-        one=z["one"],
-        errors=z["errors"],
-        label=f"{name} with order={draws.order!r}",
-    )
+    affine = AffineMap(mean + kick @ fixed, np.stack([kicks, table]), rows, noise)
+    return stream(draws, affine, z, label=f"{name} with order={draws.order!r}")
 
 
 def _refreshes(problem: LinearGaussian, draws: Draws, positions: int, z: Select) -> Stream:
@@ -185,16 +174,13 @@ def _refreshes(problem: LinearGaussian, draws: Draws, positions: int, z: Select)
     anchor = path[:positions].mean(0)
     overwrite = np.concatenate([z["anchor"], z["old"]])
     gradients = z["old"].T @ problem.features.T / problem.noise_variance
-    return stream(
-        draws,
+    affine = AffineMap(
         fixed=np.eye(width) - overwrite.T @ overwrite + z["anchor"].T @ anchor,
         left=np.stack([gradients, np.zeros_like(gradients)]),
         right=_residuals(problem, anchor, z),
         noise=np.zeros((width, width)),
-        one=z["one"],
-        errors=z["errors"],
-        label=f"practical with anchor_order={draws.order!r}",
     )
+    return stream(draws, affine, z, label=f"practical with anchor_order={draws.order!r}")
 
 
 def _residuals(

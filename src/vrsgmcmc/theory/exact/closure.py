@@ -23,9 +23,7 @@ from jaxtyping import Float
 
 from .affine import MomentMap, advance, pack, unit_moments
 from .chains import Chain
-from .problems import LinearGaussian
-
-Array = np.ndarray
+from .problems import Array, LinearGaussian
 
 SHORTEST = 32  # steps of a stretch: fewer and longer ones are faster
 TOLERANCE = 1e-14  # relative change in a stretch below which the moments are constant
@@ -78,9 +76,7 @@ class Past(NamedTuple):
     moments: Float[Array, " K"]  # s
     matrix: Float[Array, "d C C"]  # W, one for each coordinate of x
     vector: Float[Array, "C d"]  # U
-    total: Float[Array, " d"]  # sum_l E[x_l^2] - E[x^2 | data]
-    squares: Float[Array, " d"]  # sum_lk c_lk^2
-    products: Float[Array, " d"]  # sum_lk m_l m_k c_lk
+    sums: Float[Array, "3 d"]  # sum_l E[x_l^2] - E[x^2 | data], sum_lk c_lk^2, sum_lk m_l m_k c_lk
     first: int = 0  # the sums lack the steps first < j <= now of the present stretch
     now: int = 0
     in_opening: bool = False  # whether this is the first stretch of a run
@@ -91,32 +87,26 @@ class Closure:
     """The recursion of these sums."""
 
     carry: Float[Array, "C D"]
+    opening_length: int
     opening: Stretch | None  # None: a run begins with a cycle
+    length: int
     cycle: Stretch
     origin: Float[Array, " d"]
     target: Float[Array, " d"]  # E[x^2 | data]
 
-    @property
-    def opening_length(self) -> int:
-        return 0 if self.opening is None else len(self.opening.means)
-
-    @property
-    def length(self) -> int:
-        return len(self.cycle.means)
-
     def start(self, moment: Float[Array, "1 1 D D"]) -> Past:
         C, d = len(self.carry), len(self.origin)
-        sums = np.zeros((d, C, C)), np.zeros((C, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+        sums = np.zeros((d, C, C)), np.zeros((C, d)), np.zeros((3, d))
         return Past(pack(moment, self.carry), *sums, in_opening=self.opening is not None)
 
     def reset(self, past: Past) -> Past:
-        zeros = (np.zeros_like(part) for part in past[1:6])
+        zeros = (np.zeros_like(part) for part in past[1:4])
         return Past(past.moments, *zeros, first=past.now, now=past.now, in_opening=past.in_opening)
 
     def read(self, past: Past) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
         """Mean and variance of sum_l x_l^2 - E[x^2 | data]."""
-        past = self._add_steps(past)
-        return past.total, 2 * past.squares + 4 * past.products
+        total, squares, products = self._add_steps(past).sums
+        return total, 2 * squares + 4 * products
 
     def step(self, past: Past, l: int) -> Past:
         past = past._replace(now=past.now + 1)
@@ -128,11 +118,7 @@ class Closure:
         for left in reversed(range(cycles)):
             old, past = past, self._add_steps(past._replace(now=self.length))
             if _is_constant(old, past):
-                return past._replace(
-                    total=past.total + left * (past.total - old.total),
-                    squares=past.squares + left * (past.squares - old.squares),
-                    products=past.products + left * (past.products - old.products),
-                )
+                return past._replace(sums=past.sums + left * (past.sums - old.sums))
         return past
 
     def _add_steps(self, past: Past) -> Past:
@@ -143,17 +129,18 @@ class Closure:
         mean = self.origin + offset
         covariance = here.pairs[steps, steps] @ s - offset[:, None] * offset
         along = np.einsum("jdc,cd->jd", response, past.vector)
-        squares = np.einsum("jdc,dce,jde->d", response, past.matrix, response)
+        across = np.einsum("jdc,dce,jde->d", response, past.matrix, response)
         g = here.cross[steps] @ s - (here.end_means @ s)[:, None] * offset[:, None]
+        total, squares, products = past.sums
+        total = total + (mean**2 + np.einsum("jjd->jd", covariance) - self.target).sum(0)
+        squares = squares + 2 * across + (covariance**2).sum((0, 1))
+        products = products + 2 * (mean * along).sum(0)
+        products = products + np.einsum("jd,jkd,kd->d", mean, covariance, mean)
         return Past(
             here.moments @ s,
             here.propagator @ past.matrix @ here.propagator.T + np.einsum("jcd,jed->dce", g, g),
             here.propagator @ past.vector + np.einsum("jcd,jd->cd", g, mean),
-            past.total + (mean**2 + np.einsum("jjd->jd", covariance) - self.target).sum(0),
-            past.squares + 2 * squares + (covariance**2).sum((0, 1)),
-            past.products
-            + 2 * (mean * along).sum(0)
-            + np.einsum("jd,jkd,kd->d", mean, covariance, mean),
+            np.stack([total, squares, products]),
         )
 
 
@@ -165,7 +152,9 @@ def gaussian_closure(problem: LinearGaussian, chain: Chain, num_steps: int) -> C
     opening = [chain.step(l) for l in range(-(-len(chain.opening) // length) * length)]
     return Closure(
         carry=chain.carry,
+        opening_length=len(opening),
         opening=stretch(opening, chain) if opening else None,
+        length=length,
         cycle=stretch(chain.steps * cycles, chain),
         origin=mean,
         target=mean**2 + np.diag(covariance),

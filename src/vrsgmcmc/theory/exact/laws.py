@@ -10,9 +10,7 @@ from vrsgmcmc.core import Estimator, Integrator
 from .affine import fixed_point
 from .chains import chain
 from .draws import resolve
-from .problems import LinearGaussian
-
-Array = np.ndarray
+from .problems import Array, LinearGaussian
 
 
 class Law(NamedTuple):

@@ -29,18 +29,15 @@ from vrsgmcmc.core import Sampler
 
 from .affine import Powers
 from .draws import drawing
-from .problems import LinearGaussian, has_equal_features
+from .problems import Array, LinearGaussian, has_equal_features
 from .schemes import Flow, scheme
 
-Array = np.ndarray
 Exponents = tuple[int, ...]
 Polynomial = dict[Exponents, float]  # exponents of the variables -> coefficient
 
 VARIABLES = ("x", "p", "e", "w", "S")
-MONOMIALS: list[Exponents] = [
-    (*powers, k)
-    for *powers, k in product(range(5), repeat=len(VARIABLES))
-    if sum(powers) + 2 * k <= 4
+MONOMIALS: list[Exponents] = [  # S is of degree 2
+    powers for powers in product(range(5), repeat=len(VARIABLES)) if sum(powers) + powers[-1] <= 4
 ]
 PLACE = {monomial: place for place, monomial in enumerate(MONOMIALS)}
 ONE = MONOMIALS[0]
@@ -97,18 +94,13 @@ def error_moments(values: Float[Array, " N"], count: int, *, replace: bool) -> F
     s2, s3, s4 = ((d**k).sum() for k in (2, 3, 4))
     if replace:
         m2, m3, m4 = s2 / size, s3 / size, s4 / size
-        moments = count * np.array([m2, m3, m4 + 3 * (count - 1) * m2**2])
+        second, third, fourth = count * np.array([m2, m3, m4 + 3 * (count - 1) * m2**2])
     else:
         ratios = [(count - k) / max(size - k, 1) for k in range(4)]
         P1, P2, P3, P4 = np.cumprod(np.maximum(ratios, 0.0))
-        moments = np.array(
-            [
-                (P1 - P2) * s2,
-                (P1 - 3 * P2 + 2 * P3) * s3,
-                (P1 - 7 * P2 + 12 * P3 - 6 * P4) * s4 + 3 * (P2 - 2 * P3 + P4) * s2**2,
-            ]
-        )
-    return np.array([1.0, 0.0, *moments * (size / count) ** np.arange(2.0, 5.0)])
+        second, third = (P1 - P2) * s2, (P1 - 3 * P2 + 2 * P3) * s3
+        fourth = (P1 - 7 * P2 + 12 * P3 - 6 * P4) * s4 + 3 * (P2 - 2 * P3 + P4) * s2**2
+    return np.array([1.0, 0.0, second, third, fourth]) * (size / count) ** np.arange(5.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,10 +196,9 @@ def _flow(
     flow: Flow, kick: Float[Array, " k"] | None = None, variance: float = 1.0
 ) -> Float[Array, "K K"]:
     """(x, p) <- matrix (x, p) + kick (e - x / v) + N(0, covariance); without momentum p is 0."""
-    matrix, noise, push = np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2)
-    k = len(flow.matrix)
-    matrix[:k, :k], noise[:k, :k] = flow.matrix, flow.covariance
-    push[:k] = 0.0 if kick is None else kick
+    absent = (0, 2 - len(flow.matrix))
+    matrix, noise = np.pad(flow.matrix, absent), np.pad(flow.covariance, absent)
+    push = np.zeros(2) if kick is None else np.pad(kick, absent)
     matrix[:, 0] -= push / variance
     images = [linear(x=row[0], p=row[1], e=c) for row, c in zip(matrix, push, strict=True)]
     result = substitute(x=images[0], p=images[1])

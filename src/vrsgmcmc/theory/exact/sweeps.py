@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .affine import MomentMap, RandomMap, Reshuffle, average_map, deterministic_map, weights
+from . import affine
+from .affine import AffineMap, Array, MomentMap, RandomMap, Reshuffle, deterministic_map
 from .draws import Draws
 
-Array = np.ndarray
+Select = dict[str, Float[Array, "_ D"]]  # select["x"] @ z is x
 
 MOST_DATA = 5  # whose permutations are enumerated
 
@@ -39,26 +40,13 @@ class Stream(NamedTuple):
         return [*(self.begin if block == 0 else []), self.maps[block]]
 
 
-def stream(
-    draws: Draws,
-    *,
-    fixed: Float[Array, "D D"],
-    left: Float[Array, "2 D N"],
-    right: Float[Array, "N D"],
-    noise: Float[Array, "D D"],
-    one: Float[Array, "1 D"],
-    errors: Float[Array, "B D"],
-    label: str,
-) -> Stream:
-    """The maps A = fixed + sum_i (c_i left_0i + r_i left_1i) right_i for these draws.
-
-    `one` and `errors` select the coordinate 1 and those of the sweep's errors.
-    """
-    size = right.shape[0]
+def stream(draws: Draws, affine_map: AffineMap, z: Select, label: str) -> Stream:
+    """An affine map as a stream of these draws; `label` names it in an error."""
+    fixed, left, right, noise = affine_map
+    size, one, errors = len(right), z["one"], z["errors"]
     if not draws.is_sweep(size):
-        replace = draws.order == "with_replacement"
-        chances = weights(size, draws.count, replace=replace)
-        return Stream([], [average_map(fixed, left, right, noise, chances)])
+        chances = affine.weights(size, draws.count, replace=draws.order == "with_replacement")
+        return Stream([], [affine.average_map(affine_map, chances)])
 
     visits = list(range(size // draws.count))
     visits += visits[::-1] if draws.order == "symmetric" else []

@@ -32,11 +32,9 @@ from vrsgmcmc.core import Estimator, Integrator, Sampler
 from ..exact.draws import ESTIMATORS
 from ..exact.schemes import temperature_of
 from ..noise import one_step
-from .local import Local
+from .local import Array, Local
 from .response import Response, products, response
 from .spectrum import anchor_correlation, draw_correlation, geometric_sum
-
-Array = np.ndarray
 
 ITERATIONS = 12
 
@@ -77,14 +75,26 @@ def forecast(
 
     `filter` is `response(integrator, step_sizes, local.curvature)`, if the caller has it already.
     """
-    if estimator.name not in ESTIMATORS:
+    sampler = Sampler(estimator, integrator, step_sizes, batch_size, order, anchor_order)
+    return predict(local, sampler, num_steps, num_chains, filter)
+
+
+def predict(
+    local: Local,
+    sampler: Sampler,
+    num_steps: int | None = None,
+    num_chains: int = 1,
+    filter: Response | None = None,
+) -> Forecast:
+    """`forecast` of a sampler, whose `step_size` may be many."""
+    name, integrator = sampler.estimator.name, sampler.integrator
+    if name not in ESTIMATORS:
         raise ValueError(
-            f"nothing is known of the noise of {estimator.name!r}; known: {', '.join(ESTIMATORS)}."
+            f"nothing is known of the noise of {name!r}; known: {', '.join(ESTIMATORS)}."
         )
     with np.errstate(all="ignore"):
-        steps = np.atleast_1d(np.asarray(step_sizes, float))
-        sampler = Sampler(estimator, integrator, steps, batch_size, order, anchor_order)
         if filter is None:
+            steps = np.atleast_1d(np.asarray(sampler.step_size, float))
             filter = response(integrator, steps, local.curvature)
         amplitude, distance, parts = filter.noise, np.zeros(filter.decay.shape[:-1]), []
         totals = []
@@ -104,7 +114,7 @@ def forecast(
         U = local.directions
         variances = np.einsum("jk,hkl,jl->hj", U, covariance, U, optimize=True)
         variances = np.where(good[:, None], variances, np.inf)
-        noise, quiet = np.zeros((2, len(steps), *U.shape))
+        noise, quiet = np.zeros((2, len(variances), *U.shape))
         for part in parts:
             noise = noise + part.covariance
             quiet = quiet + part.covariance * (1 + 2 * np.real(part.correlation(np.ones(()))))
@@ -157,8 +167,7 @@ def errors(
     lag = np.sqrt(first) * geometric_sum(period, decay) / period
     # the anchor is a mean of positions: its covariance with the last of them, and its variance
     cross = geometric_sum(average, decay) / average
-    own = 1 + 2 * sum((1 - i / average) * decay**i for i in range(1, average))
-    own = own / average
+    own = (1 + 2 * sum((1 - i / average) * decay**i for i in range(1, average))) / average
     distance = np.real(np.sum(amplitude * (1 - 2 * lag * cross + own), -1))
     difference = Error(factor * _diagonal(distance @ C), partial(correlation, memory=period))
     if anchor_size == size:  # each datum once, in any order
@@ -199,8 +208,7 @@ def _filter_error(filter: Response, part: Error) -> Any:
 
 def _stationary(filter: Response, parts: list[Error]) -> Any:
     """The covariance in all directions: errors in two directions combine in all pairs of modes."""
-    injected = np.real(filter.noise.sum(-1))
-    total = injected[..., None] * np.eye(injected.shape[-1])
+    total = _diagonal(np.real(filter.noise.sum(-1)))
     for part in parts:
         onward = filter.decay * part.correlation(filter.decay)
         pairs = np.zeros(total.shape, complex)
@@ -230,9 +238,8 @@ def _score(
     pairs = products(decay)
     once, twice = (mu * geometric_sum(L, mu) for mu in (decay, pairs))  # mu + ... + mu^L
     shape = L - once[..., :, None] - once[..., None, :] + twice
-    shape = shape / ((1 - decay)[..., :, None] * (1 - decay)[..., None, :])
-    kicks = filter.kick[..., :, None] * filter.kick[..., None, :]
-    source = filter.source + _variance(quiet)[..., None, None] * kicks
+    shape = shape / products(1 - decay)
+    source = filter.source + _variance(quiet)[..., None, None] * products(filter.kick)
     mean = np.real(np.sum(source * shape, (-1, -2))) / L**2 @ weight.T
 
     limit = filter.source / (1 - pairs)
@@ -240,8 +247,7 @@ def _score(
     expected = variances * ((amplitude.real.sum(-1) * part) @ weight.T)
     expected = expected / (amplitude.real.sum(-1) @ weight.T) - mean / num_chains
 
-    flat = decay.reshape(len(decay), -1)
-    z = flat[:, :, None] * flat[:, None, :]
+    z = products(decay.reshape(len(decay), -1))
     near = np.abs(1 - z) * L < 1e-4
     rest = np.where(near, 1, 1 - z)
     overlap = np.where(near, 1.0, ((1 + z) / rest - 2 * z * (1 - z**L) / (L * rest**2)) / L)

@@ -18,9 +18,7 @@ from jaxtyping import Complex, Float
 
 from vrsgmcmc.core import Integrator
 
-from ..exact.schemes import Scheme, scheme
-
-Array = np.ndarray
+from ..exact.schemes import Array, Scheme, scheme
 
 
 class Response(NamedTuple):
