@@ -76,8 +76,8 @@ def find_mode(
         params = unravel(flat + jnp.asarray(step, flat.dtype))
     if best is None:
         raise ValueError(
-            "control_variate(): the search for a posterior mode became non-finite. Pass a "
-            "centre: control_variate(center=...)."
+            "the search for a posterior mode became non-finite. Scale the features alike, start "
+            "elsewhere, or pass a centre: control_variate(center=...)."
         )
     return best._replace(evaluations=cost)
 
