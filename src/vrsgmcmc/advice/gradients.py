@@ -11,3 +11,6 @@ def full_gradient(posterior: Posterior, data: Data, params: Params) -> Params:
     batch = all_rows(data)
     likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
     return jax.tree.map(jnp.add, likelihood, prior_gradient(posterior, params))
+
+
+gradient_program = jax.jit(full_gradient, static_argnames="posterior")

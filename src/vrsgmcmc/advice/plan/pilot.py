@@ -19,7 +19,7 @@ from vrsgmcmc.core import Data, Params, Posterior, data_size
 from vrsgmcmc.run import find_mode
 from vrsgmcmc.theory import Local, local
 
-from ..gradients import full_gradient
+from ..gradients import gradient_program
 
 NEWTON_STEPS = 8
 ATTEMPTS = 3  # of Newton's method, each with a Hessian of its own
@@ -95,9 +95,6 @@ def newton(
         if distance < CLOSE:
             return unravel(x), passes, distance
     return unravel(best), passes, before
-
-
-gradient_program = jax.jit(full_gradient, static_argnames="posterior")
 
 
 @lru_cache(maxsize=8)  # an equal function compiles nothing again
