@@ -59,14 +59,14 @@ def test_a_chain_that_noise_throws_far_out(monkeypatch):
     y = x @ [1.0, -1.0] + rng.normal(size=1000)
     precision = np.eye(2) + x.T @ x
     start = np.linalg.solve(precision, x.T @ y)
-    options = {"estimator": vr.minibatch(), "batch_size": 5}
+    options = {"estimator": vr.control_variate(jnp.asarray(start)), "batch_size": 5}
     result = run(start, 0.05 / 1000, (x, y), 5000, **options)
     audit = vr.audit(result)
     exact = np.diagonal(np.linalg.inv(precision))
     assert audit.inflation < 1  # by its model alone, nothing is wrong
-    assert (np.var(np.asarray(result.draws), axis=(0, 1)) / exact).max() > 100
+    assert (np.var(np.asarray(result.draws), axis=(0, 1)) / exact).max() > 20
     assert not audit.holds
-    assert audit.evidence.width.value > 100
+    assert audit.evidence.width.value > 20
     assert "times wider than the model at their mean says (variance of x[" in audit.verdict
     assert "do not hold. Take a smaller step size" in audit.verdict
 
