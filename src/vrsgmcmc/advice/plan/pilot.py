@@ -22,6 +22,7 @@ from vrsgmcmc.theory import Local, local
 from ..gradients import gradient_program
 
 NEWTON_STEPS = 8
+WORSE = 3.0  # times the least distance: a step that goes further away ends Newton's method
 ATTEMPTS = 3  # of Newton's method, each with a Hessian of its own
 SEARCH = 0.4  # of the allowance, for the search on the sample
 SEARCH_PASSES, FULL_PASSES = 20, 3  # over the sample and over all data, at the least
@@ -77,24 +78,38 @@ def pilot(
 def newton(
     posterior: Posterior, data: Data, params: Params, model: Local, most: int = NEWTON_STEPS
 ) -> tuple[Params, int, float]:
-    """Newton's method with the model's Hessian, until a step does not come closer.
+    """Newton's method on all data, with the model's Hessian and BFGS updates of its inverse.
 
-    The best point, the steps, and the distance from there to the mode before the last step: the root
-    mean square over the parameters, in standard deviations.
+    The best point, the passes, and its distance to the mode before the last step: the root mean
+    square over the parameters, in standard deviations.
     """
     x, unravel = ravel_pytree(params)
-    best, before = x, np.inf
+    inverse = model.directions / model.curvature @ model.directions.T
+    best, least, step, before = x, np.inf, None, None
     for passes in range(1, most + 1):
         gradient = gradient_program(posterior, data, unravel(x))
-        step = (np.asarray(ravel_pytree(gradient)[0], float) @ model.directions) / model.curvature
-        distance = float(np.sqrt(np.mean(model.curvature * step**2)))
-        if not distance < before:
+        gradient = np.asarray(ravel_pytree(gradient)[0], np.float64)
+        distance = float(np.sqrt(np.mean((gradient @ model.directions) ** 2 / model.curvature)))
+        if not distance < WORSE * least:
             break
-        best, before = x, distance
-        x = x + jnp.asarray(model.directions @ step, x.dtype)
+        if distance < least:
+            best, least = x, distance
+        if step is not None:
+            inverse = update_inverse(inverse, step, before - gradient)
+        step, before = inverse @ gradient, gradient
+        x = x + jnp.asarray(step, x.dtype)
         if distance < CLOSE:
             return unravel(x), passes, distance
-    return unravel(best), passes, before
+    return unravel(best), passes, least
+
+
+def update_inverse(inverse: Any, step: Any, change: Any) -> Any:
+    """BFGS: the inverse Hessian after a step that changed the gradient by -`change`."""
+    product = step @ change
+    if not product > 0:
+        return inverse
+    left = np.eye(len(step)) - np.outer(step, change) / product
+    return left @ inverse @ left.T + np.outer(step, step) / product
 
 
 @lru_cache(maxsize=8)  # an equal function compiles nothing again

@@ -34,7 +34,7 @@ PILOT = 0.05  # of the budget, at most, for the Hessians
 SHARE = 0.5  # of the budget, at most, for the pilot
 DRAWS, DRAW_BYTES = 1000, 2**27  # draws of a chain, at the least; bytes of all draws, at most
 DRAWS_PER_ESS = 4  # then thinning costs an average some 2 % of its effective draws
-FEW_STEPS = 100  # fewer steps of a chain tell little, and the forecast of their error is rough
+FEW_STEPS, LARGE_ERROR = 100, 0.1  # fewer steps of a chain, or a larger C, deserve a warning
 SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
 
 
@@ -71,8 +71,8 @@ class Plan:
         """Steps between two draws that are stored, so that all draws take at most 128 MiB."""
         effective = DRAWS_PER_ESS / (self.score * self.num_chains)
         most = max(1, DRAW_BYTES // (self.num_chains * nbytes(self.init)))
-        draws = int(min(max(DRAWS, effective), most))
-        return -(-self.choice.num_steps // draws)
+        steps = self.choice.num_steps
+        return max(1, steps // int(max(DRAWS, effective)), -(-steps // most))
 
     def __str__(self) -> str:
         lines = [
@@ -190,10 +190,10 @@ def plan(
             f" The curvature of {model.unresolved} of {dimension} directions is not resolved: the "
             "data hardly determine them, and neither does the prior. The forecast takes a floor there."
         )
-    if count < FEW_STEPS:
+    if count < FEW_STEPS or score > LARGE_ERROR:
         few = (
-            f"The budget leaves {count} steps of a chain: that is too little to trust. Give a larger "
-            "budget, or fewer chains."
+            f"The budget leaves {count:,} steps of a chain, worth {1 / score:.2g} independent draws: that "
+            "is too little to trust. Give a larger budget or fewer chains, and scale the features alike."
         )
         warnings.warn(f"plan(budget={budget!r}): {few}", stacklevel=2)
         note += f" {few}"
