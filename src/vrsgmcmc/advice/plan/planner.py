@@ -192,8 +192,8 @@ def plan(
         )
     if count < FEW_STEPS or score > LARGE_ERROR:
         few = (
-            f"The budget leaves {count:,} steps of a chain, worth {1 / score:.2g} independent draws: that "
-            "is too little to trust. Give a larger budget or fewer chains, and scale the features alike."
+            f"The budget leaves {count:,} steps of a chain, worth {1 / score:.2g} independent draws: "
+            "too little to trust. Give a larger budget or fewer chains, and scale the features alike."
         )
         warnings.warn(f"plan(budget={budget!r}): {few}", stacklevel=2)
         note += f" {few}"
