@@ -224,3 +224,18 @@ def test_a_forgotten_refresh_gives_nan(estimator):
     _, right = step(jax.random.key(STEP), first_refresh(kernel, DATA), batch, 0.1)
     assert np.isnan(flat(forgotten.gradient)).all() == (kernel.anchor_size > 0)
     assert np.isfinite(flat(right.gradient)).all()
+
+
+def test_an_anchor_is_counted_exactly():
+    """Float32 stops counting at 2**24, and the old gradient would be scaled by a wrong N / n1."""
+    estimator, posterior = vr.practical(2**25), vr.models.gaussian.posterior()
+    params = jnp.zeros((), jnp.float32)
+    memory = estimator.init(params, 2**26)
+    partial_sum = estimator.empty_sum(memory)
+    partial_sum = partial_sum._replace(count=partial_sum.count + 2**24)
+    part = vr.Batch(jnp.arange(7), jnp.ones(7, jnp.float32))
+    present = jnp.asarray([1, 1, 1, 0, 0, 1, 1], jnp.float32)
+    for mask, count in ((None, 7), (present, 5)):
+        key = jax.random.key(0)
+        total = estimator.collect(posterior, partial_sum, memory, params, part, key, mask)
+        assert int(total.count) == 2**24 + count

@@ -1,7 +1,9 @@
 """The record of how to run: its costs, and its one form as JSON."""
 
+import itertools
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -20,6 +22,15 @@ def test_json_and_back(estimator, integrator):
     record = json.loads(json.dumps(sampler.to_json()))
     assert Sampler.from_json(record) == sampler
     assert Sampler.from_json({**record, "num_steps": 10}) == sampler  # a record may say more
+
+
+def test_no_two_methods_have_the_same_structure():
+    """JAX would run the program of one for the other."""
+    methods = [*ESTIMATORS, vr.control_variate(), *INTEGRATORS]
+    structures = [jax.tree.structure(method) for method in methods]
+    for one, other in itertools.combinations(range(len(methods)), 2):
+        same = type(methods[one]) is type(methods[other])
+        assert structures[one] != structures[other] or same, (methods[one], methods[other])
 
 
 def test_a_record_holds_neither_a_centre_nor_code():

@@ -142,9 +142,16 @@ MUTATIONS = [
     Mutation(
         "old gradient not scaled by N/n1",
         "core/estimators/anchored.py",
-        "scale = size / partial_sum.count",
+        "scale = size / partial_sum.count.astype(float)",
         "scale = 1.0 + 0.0 * partial_sum.count",
         FORMULA,
+    ),
+    Mutation(
+        "an anchor counted in float32",
+        "core/estimators/anchored.py",
+        "jnp.zeros((), jnp.int32)",
+        "jnp.zeros((), jnp.float32)",
+        "core/test_estimators_anchor.py -k counted",
     ),
     Mutation(
         "anchor gets a fresh augmentation at every step",
@@ -266,6 +273,20 @@ MUTATIONS = [
         "return (before - (after - grown)) + (term - grown)",
         "return 0 * grown",
         "core/test_averages.py -k digit",
+    ),
+    Mutation(
+        "a search that believes to be at the mode",
+        "run/mode.py",
+        "return self.distance < ARRIVED",
+        "return True",
+        "run/test_mode.py",
+    ),
+    Mutation(
+        "an audit that does not look at the draws",
+        "advice/audit/auditor.py",
+        "contradiction = find_contradiction(evidence)",
+        "contradiction = None",
+        "advice/test_audit_evidence.py",
     ),
 ]
 

@@ -52,8 +52,8 @@ def in_parts(rows, augment):
     divided = vr.Posterior(logprior, lambda w, datum: loglik(w, datum), augment)
     most, gradients.LARGEST_PART = gradients.LARGEST_PART, rows
     try:
-        whole = vr.Batch(jnp.arange(N), jax.tree.map(jnp.asarray, (X, Y)))
-        assert gradients.part_size(divided, jnp.asarray(START), whole) == rows  # now remembered
+        items = jax.tree.map(jnp.asarray, (X, Y))
+        assert gradients.part_size(divided, jnp.asarray(START), items) == rows  # now remembered
     finally:
         gradients.LARGEST_PART = most
     return divided

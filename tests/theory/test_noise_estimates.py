@@ -253,7 +253,8 @@ def test_many_parameters_are_differentiated_a_few_data_at_a_time(width, rows):
 
     point = jax.ShapeDtypeStruct((width,), jnp.float64)
     data = vr.Batch(jnp.arange(8), jnp.ones(8))
-    program = _rows.lower(vr.Posterior(jnp.sum, loglik), point, None, data, jax.random.key(0))
+    program = _rows.program(vr.Posterior(jnp.sum, loglik))
+    program = program.lower(point, None, data, jax.random.key(0))
     result = {int(count) for count in re.findall(rf"tensor<(\d+)x{width}xf64>", program.as_text())}
     assert max(result) == rows
 

@@ -29,7 +29,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import ArrayLike, Float, PyTree
 from scipy.spatial.distance import pdist
 
-from vrsgmcmc.core import Data, Params, Posterior, named_leaves
+from vrsgmcmc.core import Data, Params, Posterior, bounded_jit, named_leaves
 from vrsgmcmc.theory import Noise, ZeroFrequency, noise
 
 from .gradients import full_gradient
@@ -172,7 +172,7 @@ def kernel_stein_discrepancy(
     return discrepancy._replace(evaluations=rows[0][0] * len(x))
 
 
-@partial(jax.jit, static_argnames="posterior")
+@bounded_jit
 def _scores(posterior: Posterior, data: Data, draws: Params) -> tuple[jax.Array, jax.Array]:
     """Draws and grad log p(x | D) there as matrices [n, d], one draw after another."""
 

@@ -3,7 +3,15 @@
 import jax
 import jax.numpy as jnp
 
-from vrsgmcmc.core import Data, Params, Posterior, all_rows, likelihood_gradient, prior_gradient
+from vrsgmcmc.core import (
+    Data,
+    Params,
+    Posterior,
+    all_rows,
+    bounded_jit,
+    likelihood_gradient,
+    prior_gradient,
+)
 
 
 def full_gradient(posterior: Posterior, data: Data, params: Params) -> Params:
@@ -13,4 +21,4 @@ def full_gradient(posterior: Posterior, data: Data, params: Params) -> Params:
     return jax.tree.map(jnp.add, likelihood, prior_gradient(posterior, params))
 
 
-gradient_program = jax.jit(full_gradient, static_argnames="posterior")
+gradient_program = bounded_jit(full_gradient)

@@ -35,6 +35,8 @@ from .order import all_rows as all_rows
 from .order import data_size as data_size
 from .order import draw as draw
 from .order import rows as rows
+from .programs import MOST_PROGRAMS as MOST_PROGRAMS
+from .programs import bounded_jit as bounded_jit
 from .rng import as_key as as_key
 from .rng import fold as fold
 from .rng import normal_like as normal_like

@@ -16,10 +16,10 @@ from jaxtyping import Array, Int, PyTree
 
 from .arguments import whole
 from .tree import Sum, add, empty_sum
-from .types import STATIC, Params, Scalar
+from .types import STATIC, Params, Scalar, description
 
 
-@jax.tree_util.register_dataclass
+@description
 @dataclass(frozen=True, eq=False)
 class Observable:
     """A function of the parameters, and of data where there are any, averaged every `every` steps."""

@@ -11,7 +11,7 @@ step counter l is common to all chains, so bounds and branches stay scalars unde
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from .averages import Average, Observable, average_value, start_average, update_
 from .gradients import split_part
 from .kernel import Kernel
 from .order import all_rows, draw, rows
+from .programs import bounded_jit
 from .rng import fold
 from .sampler import Sampler
 from .tree import all_finite, select
@@ -37,6 +38,7 @@ class Program:
     """What the compiled program depends on, besides shapes and the static fields of the sampler."""
 
     posterior: Posterior
+    methods: tuple[type, type]  # of estimator and integrator, for those that JAX cannot tell apart
     size: int
     cycle: int  # m: steps of a cycle; a block where nothing is refreshed in between
     part: int  # data of one part of a refresh
@@ -116,15 +118,20 @@ def per_chain(common: int = 0) -> Callable[[Callable], Callable]:
     """
 
     def decorate(function: Callable) -> Callable:
-        def chains(program: Program, setting: Setting, *arguments, batched=False, careful=False):
+        @wraps(function)
+        def chains(program: Program, batched: bool, careful: bool, setting: Setting, *arguments):
             options = {"careful": True} if careful else {}
             one = partial(function, program, setting, **options)
             axes = [0] * (len(arguments) - common) + [None] * common
             return (jax.vmap(one, axes) if batched else one)(*arguments)
 
-        chains.__name__ = chains.__qualname__ = function.__name__
-        chains.__doc__ = function.__doc__
-        return jax.jit(chains, static_argnames=("program", "batched", "careful"))
+        programs = bounded_jit(chains, static=3)
+
+        @wraps(function)
+        def call(program: Program, setting: Setting, *arguments, batched=False, careful=False):
+            return programs(program, batched, careful, setting, *arguments)
+
+        return call
 
     return decorate
 

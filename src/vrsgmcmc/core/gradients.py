@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from .programs import MOST_PROGRAMS
 from .tree import add, empty_sum, nbytes
-from .types import Batch, Params, Posterior, PRNGKey
+from .types import Batch, Data, Params, Posterior, PRNGKey
 
 PART_BYTES = 3 * 2**23  # intermediate values of one part: beyond the caches XLA:CPU gets slower
 PART_PARAMS = 7  # but they are at least so many times the parameters, all of which a part adds to,
@@ -72,7 +73,7 @@ def likelihood_gradient(
         return jnp.sum(rows if present is None else rows * present.astype(rows.dtype))
 
     count = batch.index.shape[0]
-    parts, part = cut(count, part_size(posterior, params, batch))
+    parts, part = cut(count, part_size(posterior, params, batch.items))
     if parts <= 1:
         return jax.grad(total)(params, batch, present)
 
@@ -104,15 +105,15 @@ def split_part(number: Any, part: int, batch: Batch) -> tuple[Batch, Float[Array
     return rows, (start + jnp.arange(part) >= number * part).astype(jnp.float32)
 
 
-def part_size(posterior: Posterior, params: Params, batch: Batch) -> int:
+def part_size(posterior: Posterior, params: Params, items: Data) -> int:
     """How many data to differentiate at once: as many as keep the intermediates in the caches."""
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
-    item = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), batch.items)
+    item = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), items)
     leaves, structure = jax.tree.flatten((shapes, item))
     return _part_size(posterior, structure, tuple(leaves))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=MOST_PROGRAMS)
 def _part_size(posterior: Posterior, structure: Any, leaves: tuple) -> int:
     params, item = jax.tree.unflatten(structure, leaves)
 

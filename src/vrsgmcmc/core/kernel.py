@@ -67,7 +67,9 @@ class Kernel:
         key = as_key(key)
         if not self.anchor_size:
             return ()
-        parts, rows = cut(part.index.shape[0], part_size(self.posterior, state.position, part))
+        parts, rows = cut(
+            part.index.shape[0], part_size(self.posterior, state.position, part.items)
+        )
 
         def one_part(number, partial_sum):
             some, fresh = split_part(number, rows, part)

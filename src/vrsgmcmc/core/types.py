@@ -14,7 +14,7 @@ from __future__ import annotations
 import typing
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import jax
@@ -31,8 +31,24 @@ STATIC = {"static": True}  # metadata of a field that the compiled program depen
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def description(cls: type) -> Any:
-    """Make of a class a frozen dataclass and a pytree: its leaves are the fields not marked STATIC."""
-    return jax.tree_util.register_dataclass(dataclass(frozen=True)(cls))
+    """Make of a class a frozen dataclass and a pytree: its leaves are the fields not marked STATIC.
+
+    The class is part of the structure. With `jax.tree_util.register_dataclass` it is not (JAX 0.10):
+    two classes with the same fields have equal structures, and jit may take one for the other.
+    """
+    cls = cls if "__dataclass_fields__" in vars(cls) else dataclass(frozen=True)(cls)
+    static = [each.name for each in fields(cls) if each.metadata.get("static")]
+    leaves = [each.name for each in fields(cls) if not each.metadata.get("static")]
+
+    def flatten(value: Any) -> tuple[list[tuple[Any, Any]], tuple]:
+        named = [(jax.tree_util.GetAttrKey(name), getattr(value, name)) for name in leaves]
+        return named, tuple(getattr(value, name) for name in static)
+
+    def unflatten(structure: tuple, values: Any) -> Any:
+        return cls(**dict(zip([*leaves, *static], [*values, *structure], strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+    return cls
 
 
 @dataclass(frozen=True)

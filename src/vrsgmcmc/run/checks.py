@@ -4,7 +4,7 @@ JAX lets much bad input through in silence (an index past the end reads the last
 another int32, a vector-valued loss differentiates its sum somewhere else), so it is checked here.
 """
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -111,7 +111,7 @@ def check_model(posterior: core.Posterior, params: core.Params, data: core.Data)
     _check_shapes(posterior, structure, tuple(leaves))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=core.MOST_PROGRAMS)
 def _check_shapes(posterior: core.Posterior, structure: Any, leaves: tuple) -> None:
     params, item = jax.tree.unflatten(structure, leaves)
     datum = item
@@ -189,7 +189,7 @@ def check_starts(
             )
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _try(
     posterior: core.Posterior, starts: core.Params, items: core.Data, augment_key: core.PRNGKey
 ):

@@ -86,7 +86,7 @@ def fingerprint(setup: Setup) -> str:
     return program_sum(program, structure, tuple(leaves))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=core.MOST_PROGRAMS)
 def program_sum(program: core.Program, structure: Any, leaves: tuple) -> str:
     def one_step(setting: core.Setting, key_words: Any, index: Any, h: Any, position: Any):
         kernel, key = compiled.bind(program, setting), compiled.wrap_keys(key_words)

@@ -241,7 +241,7 @@ def stack(trees: list) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-@partial(jax.jit, static_argnames=("posterior", "rows"))
+@partial(core.bounded_jit, static=2)
 def mean_likelihood(posterior: core.Posterior, rows: int, params: core.Params, data: core.Data):
     """The mean log-likelihood of the first rows, for the progress display."""
     items = jax.tree.map(lambda leaf: leaf[:rows], data)

@@ -155,12 +155,12 @@ def newton_step(
     return step, float(distance), cost
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _slope(posterior: core.Posterior, data: core.Data, params: core.Params):
     """The gradient; N times the mean square of some rows' gradients; how many rows."""
     batch, augment_key = core.all_rows(data), jax.random.key(0)
     size = core.data_size(data)
-    count = min(size, core.part_size(posterior, params, batch))
+    count = min(size, core.part_size(posterior, params, data))
     some = jax.tree.map(lambda leaf: leaf[:: size // count][:count], batch)
     rows = core.row_gradients(posterior, params, some, augment_key)
     squares = jax.tree.map(lambda leaf: size * jnp.mean(jnp.square(leaf), 0), rows)
@@ -168,7 +168,7 @@ def _slope(posterior: core.Posterior, data: core.Data, params: core.Params):
     return ravel_pytree(gradient)[0], ravel_pytree(squares)[0], count
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _curve(posterior: core.Posterior, data: core.Data, params: core.Params, direction: Any):
     """H times a direction, for the negative Hessian H of the log posterior."""
     batch = core.all_rows(data)
@@ -180,7 +180,7 @@ def _curve(posterior: core.Posterior, data: core.Data, params: core.Params, dire
     return jax.jvp(slope, (flat,), (jnp.asarray(direction, flat.dtype),))[1]
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _climb(posterior: core.Posterior, data: core.Data, params: core.Params, state: Any):
     """One iteration: a direction, and a line search along it."""
     batch = core.all_rows(data)
@@ -201,7 +201,7 @@ def log_posterior(posterior: core.Posterior, params: core.Params, batch: core.Ba
     """log p(x | D), summed in parts like its gradient."""
     augment_key = jax.random.key(0)
     count = batch.index.shape[0]
-    parts, part = core.cut(count, core.part_size(posterior, params, batch))
+    parts, part = core.cut(count, core.part_size(posterior, params, batch.items))
 
     def one_part(number, accumulated):
         rows, fresh = core.split_part(number, part, batch)

@@ -156,7 +156,7 @@ def set_up(
     by_name = check_observables(observables, num_steps - burn_in, some)
 
     anchor = estimator.refresh_size(size)
-    parts, part = core.cut(anchor, core.part_size(posterior, some, core.all_rows(data)))
+    parts, part = core.cut(anchor, core.part_size(posterior, some, data))
     slots = 0
     if keep == "draws":
         slots = int(
@@ -164,6 +164,7 @@ def set_up(
         )
     program = core.Program(
         posterior=posterior,
+        methods=(type(estimator), type(integrator)),
         size=size,
         cycle=period or compiled.LONGEST_BLOCK,
         part=part,

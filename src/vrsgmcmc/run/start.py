@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import Params, PRNGKey, Roots, State, compiled, fold
+from vrsgmcmc.core import Params, PRNGKey, Roots, State, bounded_jit, compiled, fold
 
 from . import checks
 from .mode import find_mode, warn_of_mode
@@ -63,7 +62,7 @@ def start_positions(init: Any, key_words: Any, batched: bool) -> Params:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
 
-@partial(jax.jit, static_argnums=0)
+@bounded_jit
 def call_init(init: Callable[[PRNGKey], Params], key_words: Any) -> Params:
     return jax.vmap(lambda w: init(compiled.wrap_keys(w)))(key_words)
 

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from vrsgmcmc.core import bounded_jit
+
 
 def resolve(
     step_size: Any, first: int, num_steps: int, num_chains: int
@@ -86,6 +88,6 @@ def _evaluate(schedule: Callable, first: int, num_steps: int) -> np.ndarray:
     return values.astype(np.float64)
 
 
-@partial(jax.jit, static_argnames=("schedule", "num_steps"))
+@partial(bounded_jit, static=2)
 def _traced(schedule: Callable, num_steps: int, first: int):
     return jax.vmap(schedule)(first + jnp.arange(num_steps))

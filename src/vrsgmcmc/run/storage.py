@@ -27,6 +27,7 @@ from .store import trees
 
 # names of leaves in run directories that earlier versions wrote
 OLD_NAMES = {"carry/partial.": "carry/partial_sum.", ".memory.lock": ".memory.augment_key"}
+COUNT = "carry/partial_sum.count"  # a floating number in earlier versions
 
 
 class Checkpoint(NamedTuple):
@@ -200,14 +201,17 @@ class DirectoryStorage:
 
 
 def current_names(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays by the names that their leaves have now."""
+    """Arrays by the names, and of the kind, that their leaves have now."""
 
     def rename(name: str) -> str:
         for old, new in OLD_NAMES.items():
             name = name.replace(old, new)
         return name
 
-    return {rename(name): array for name, array in arrays.items()}
+    current = {rename(name): array for name, array in arrays.items()}
+    if (count := current.get(COUNT)) is not None:
+        current[COUNT] = count.astype(np.int32)
+    return current
 
 
 def read_leaves(run: store.Run, what: str, instead: str) -> dict[str, np.ndarray]:

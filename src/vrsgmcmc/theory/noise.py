@@ -215,7 +215,7 @@ def _estimates(figures: Callable, rows: Float[np.ndarray, "k 4"], square: Any, s
     return jax.tree.map(float, figures(statistics))._replace(standard_error=errors)
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _rows(
     posterior: Posterior, params: Params, anchor: Params | None, batch: Batch, key: PRNGKey
 ) -> tuple[Bool[Array, "parts b"], Float[Array, "parts b L 4"], Float[Array, " L"]]:
@@ -226,7 +226,7 @@ def _rows(
     """
     count, wide = batch.index.shape[0], jnp.result_type(jnp.float32, *jax.tree.leaves(params))
     most = max(1, core.PART_BYTES // core.nbytes(params))
-    parts, part = core.cut(count, min(core.part_size(posterior, params, batch), most))
+    parts, part = core.cut(count, min(core.part_size(posterior, params, batch.items), most))
 
     def flat(tree: Params, *shape: int) -> list[Array]:
         return [leaf.astype(wide).reshape(*shape, -1) for leaf in jax.tree.leaves(tree)]

@@ -85,7 +85,7 @@ def newton(
     """
     x, unravel = ravel_pytree(params)
     inverse = model.directions / model.curvature @ model.directions.T
-    best, least, step, before = x, np.inf, None, None
+    best, least, step, before = x, np.inf, None, np.zeros(x.size)
     for passes in range(1, most + 1):
         gradient = gradient_program(posterior, data, unravel(x))
         gradient = np.asarray(ravel_pytree(gradient)[0], np.float64)

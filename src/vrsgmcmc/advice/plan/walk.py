@@ -5,7 +5,6 @@ every chain meets the rows whose gradients are the largest at a typical point of
 units of its standard deviations: `MOST_LEVERS` of them, in at most one of ten steps.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -40,7 +39,7 @@ def levers(case: Case, rows: int, seed: int) -> np.ndarray:
     return index[np.argsort(-np.concatenate(leverages)[:rows])]
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _leverages(posterior: Posterior, data: Data, point: Params, root: Any, index: Any) -> Any:
     batch = core.rows(data, index)
     gradients = core.row_gradients(posterior, point, batch, jax.random.key(0))
@@ -92,7 +91,7 @@ def choose(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
     return rng.choice(size, count, replace=False, shuffle=False)
 
 
-@partial(jax.jit, static_argnames="posterior")
+@core.bounded_jit
 def _walk(
     posterior: Posterior,
     sampler: Sampler,

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Audit, audit
+from vrsgmcmc.core import bounded_jit
 from vrsgmcmc.experiments import save_csv
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
@@ -96,7 +97,7 @@ def predict(problem: Problem, draws: Any) -> tuple[np.ndarray, np.ndarray | None
     return np.stack(likelihoods), np.stack(outputs) if outputs else None
 
 
-_likelihoods = jax.jit(log_likelihoods, static_argnames="posterior")
+_likelihoods = bounded_jit(log_likelihoods)
 
 
 def score_classes(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:

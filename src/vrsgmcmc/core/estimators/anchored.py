@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Int, UInt32
 
 from ..gradients import likelihood_gradient, prior_gradient
 from ..tree import Sum, add, empty_sum, full_like
@@ -30,7 +30,7 @@ class GradientSum(NamedTuple):
     """The part of an anchor that has been visited: partial sums add leaf by leaf."""
 
     gradient: Sum
-    count: Float[Array, ""]
+    count: Int[Array, ""]  # a float32 would stop counting at 2**24
 
 
 def corrected_gradient(
@@ -72,20 +72,20 @@ class Anchored(Estimator):
         return Memory(unknown, unknown, jnp.zeros(2, jnp.uint32))
 
     def empty_sum(self, memory):
-        return GradientSum(empty_sum(memory.gradient), jnp.zeros(()))
+        return GradientSum(empty_sum(memory.gradient), jnp.zeros((), jnp.int32))
 
     def collect(
         self, posterior, partial_sum, memory, position, part, augment_key, present=None
     ) -> GradientSum:
         anchor = self.anchor(memory, position)
         gradient = likelihood_gradient(posterior, anchor, part, augment_key, present)
-        count = part.index.shape[0] if present is None else jnp.sum(present)
+        count = part.index.shape[0] if present is None else jnp.sum(present).astype(jnp.int32)
         return GradientSum(add(partial_sum.gradient, gradient), partial_sum.count + count)
 
     def renew(self, partial_sum: GradientSum, memory, position, augment_key, size):
         gradient = partial_sum.gradient.value
         if self.refresh_size(size) < size:
-            scale = size / partial_sum.count
+            scale = size / partial_sum.count.astype(float)
             gradient = jax.tree.map(lambda g: (scale * g).astype(g.dtype), gradient)
         return memory._replace(
             anchor=self.anchor(memory, position),

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..tree import cast, full_like, named_leaves
-from ..types import Params
+from ..types import Params, description
 from .anchored import Anchored, GradientSum, corrected_gradient
 
 
@@ -22,7 +22,7 @@ class Memory(NamedTuple):
     gradient: Params  # G(c)
 
 
-@jax.tree_util.register_dataclass
+@description
 @dataclass(frozen=True, eq=False)
 class ControlVariate(Anchored):
     name = "control_variate"

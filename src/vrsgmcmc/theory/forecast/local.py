@@ -23,7 +23,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
-from vrsgmcmc.core import Batch, Posterior, augment_batch, data_size
+from vrsgmcmc.core import Batch, Posterior, augment_batch, bounded_jit, data_size
 
 Array = np.ndarray
 
@@ -116,7 +116,7 @@ def spectrum(
     return np.maximum(curvature, max(least, tiny)), directions, max(unresolved, below)
 
 
-@partial(jax.jit, static_argnames=("posterior", "unravel"))
+@partial(bounded_jit, static=2)
 def _rows(posterior: Posterior, unravel: Any, center: Any, batch: Batch) -> Any:
     """Gradient and negative Hessian of each row's log-likelihood."""
 
