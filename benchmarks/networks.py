@@ -77,7 +77,7 @@ def networks() -> dict[str, Network]:
         "resnet20": Network(resnet.posterior(), resnet.initial(), images, 50_000),
         "resnet20-batch-norm": Network(
             resnet.posterior(norm="batch_norm"),
-            resnet.initial(),
+            resnet.initial(norm="batch_norm"),
             lambda count: resnet.groups(*images(count)),
             50_000,
             group=10,

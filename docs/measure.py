@@ -48,6 +48,7 @@ from vrsgmcmc.experiments import (
 )
 from vrsgmcmc.experiments import resnet20_cifar10 as resnet20
 from vrsgmcmc.experiments.checkpoints import Checkpoints
+from vrsgmcmc.experiments.claims import OF_SAMPLES
 from vrsgmcmc.experiments.combined_page import curve, wider_gap
 from vrsgmcmc.experiments.curves import three_digits
 from vrsgmcmc.experiments.methods import PAPER, SGLD
@@ -454,15 +455,24 @@ def claims():
         for claim in record_of(name)["claims"]:
             norm, _, text = claim["text"].rpartition("-norm: ")
             label = f"{name} ({norm}-norm)" if norm else name
+            label += reading_of_samples(claim["answer"], claim["evidence"])
             answers.setdefault(text, []).append((claim["answer"], label))
     for claim in wider_gap(tables):
-        answers[claim.text] = [(claim.answer, "all networks on CIFAR-10")]
+        label = "all networks on CIFAR-10" + reading_of_samples(claim.answer, claim.evidence)
+        answers[claim.text] = [(claim.answer, label)]
     columns = ["yes", "in part", "no"]
     rows = [
         [text, *(", ".join(label for a, label in each if a == answer) for answer in columns)]
         for text, each in answers.items()
     ]
     show(["the paper says", *columns], rows)
+
+
+def reading_of_samples(answer, evidence):
+    """The answer by the losses of samples, if it is another one."""
+    _, separator, rest = evidence.partition(OF_SAMPLES)
+    other = rest.partition(".")[0]
+    return f" [samples: {other}]" if separator and other != answer else ""
 
 
 def ends():
@@ -477,12 +487,13 @@ def ends():
         for norm, method in methods:
             last = [each for chain, each in chains.items() if chain[:2] == (norm, method)]
             calibrated = record.get(norm, record)["calibration"].get(method)
-            (passes, pace, score, trained, loss), (*_, error) = average(
+            (passes, pace, score, trained, loss, of_sample), (*_, error, deviation) = average(
                 [float(each["data_passes"]) for each in last],
                 [float(each["seconds"]) / float(each["data_passes"]) for each in last],
                 [float(each[measure]) for each in last],
                 [float(each["train_nll"]) for each in last],
                 [float(each["test_nll"]) for each in last],
+                [float(each["test_sample_nll"]) for each in last],
             )
             rows.append(
                 [
@@ -492,12 +503,14 @@ def ends():
                     f"{passes:.3g}",
                     f"{score:.2%}" if measure == "test_error" else f"{score:.1f}",
                     give_or_take(loss, error),
+                    give_or_take(of_sample, deviation),
                     f"{trained:.3f}",
                     "" if calibrated is None else f"{calibrated['ECE']:.3f}",
                     three_digits(pace),
                 ]
             )
-    names = ["h N", "data passes", "test error or perplexity", "test NLL", "training NLL", "ECE"]
+    names = ["h N", "data passes", "test error or perplexity", "test NLL"]
+    names += ["test NLL of the sample", "training NLL", "ECE"]
     show(["experiment", "method", *names, "s per pass"], rows)
 
 

@@ -112,7 +112,8 @@ def test_imports_inside_a_room_are_relative(file):
 
 
 def test_the_top_level_is_ten_rooms_and_the_facade():
-    names = {path.stem for path in PACKAGE.iterdir() if path.name != "__pycache__"}
+    others = ("__pycache__", "py.typed")
+    names = {path.stem for path in PACKAGE.iterdir() if path.name not in others}
     assert names == {*ROOMS, "__init__", *FACADE} - {""}
 
 

@@ -7,6 +7,7 @@ line can answer without JAX.
 import ast
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import lazy_loader
 
@@ -16,7 +17,8 @@ def _public_names() -> tuple[list[str], dict[str, list[str]]]:
     modules, names = [], {}
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     for line in stub.body:
-        assert isinstance(line, ast.ImportFrom)
+        if not isinstance(line, ast.ImportFrom):  # __version__
+            continue
         for alias in line.names:
             if line.module is None:
                 modules.append(alias.name)
@@ -27,4 +29,12 @@ def _public_names() -> tuple[list[str], dict[str, list[str]]]:
     return modules, names
 
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, *_public_names())
+_load, __dir__, __all__ = lazy_loader.attach(__name__, *_public_names())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version(__name__)
+    return _load(name)

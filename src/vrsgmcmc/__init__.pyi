@@ -19,3 +19,5 @@ from .core.estimators import *
 from .core.integrators import *
 from .run import Result as Result
 from .run import sample as sample
+
+__version__: str

@@ -6,7 +6,7 @@ import pytest
 from support.command_line import COMMAND, table_text
 
 from vrsgmcmc import cli
-from vrsgmcmc.reports import figures
+from vrsgmcmc.reports import writer
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +30,4 @@ def finished_run(shared_folder, tmp_path):
 def without_figures(monkeypatch):
     """Reports without the time that their figures take."""
 
-    def save(figure, path):
-        for suffix in (".png", ".svg"):
-            path.with_name(path.name + suffix).write_text("<svg/>")
-        return [f"{path.name}.png", f"{path.name}.svg"]
-
-    monkeypatch.setattr(figures, "save", save)
+    monkeypatch.setattr(writer, "render", lambda figure: {"png": b"", "svg": b"<svg/>"})

@@ -1,9 +1,11 @@
 """`verify`, `summary`, `report` and `audit`."""
 
+import os
 import re
 
 import pytest
 from support.command_line import HOSTILE, run_command
+from support.small_runs import everything_in
 
 
 def test_verify_says_that_all_is_well(finished_run, capsys):
@@ -61,3 +63,85 @@ def test_audit_gives_a_verdict(finished_run, capsys):
     code, out, _ = run_command(["audit", finished_run], capsys)
     assert code == 0
     assert re.match("(no )?gain: practical makes posterior variances", out)
+
+
+OUTPUTS = ["findings.json", "predictions.csv", "report.html", "figures"]
+
+
+def first_file(path):
+    return sorted(path.iterdir())[0] if path.is_dir() else path
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("change", ["alter", "cut", "delete", "pipe"])
+def test_verify_covers_what_is_made_of_a_result(name, change, finished_run, capsys):
+    file = first_file(finished_run / name)
+    content = file.read_bytes()
+    file.unlink()
+    if change == "pipe":
+        os.mkfifo(file)
+    elif change != "delete":
+        file.write_bytes(content[:-9] + b"9" * 9 if change == "alter" else content[:-9])
+    code, out, _ = run_command(["verify", finished_run], capsys)
+    assert code == 1
+    assert str(file.relative_to(finished_run)) in out
+    assert "as it was committed" not in out
+
+
+def test_verify_says_which_files_have_no_sum(finished_run, capsys):
+    (finished_run / "findings.sha256").unlink()
+    code, out, _ = run_command(["verify", finished_run], capsys)
+    assert code == 0
+    assert "not checked, because no sum of them was written: findings.json, pred" in out
+    assert out.endswith(": every other file is as it was committed.\n")
+    (finished_run / "findings.sha256").write_text("0  ../../etc/passwd\n")
+    code, out, _ = run_command(["verify", finished_run], capsys)
+    assert code == 1
+    assert "findings.sha256 is damaged" in out
+
+
+def test_summary_does_not_show_a_score_that_was_changed(finished_run, capsys):
+    file = finished_run / "findings.json"
+    content = file.read_text()
+    _, out, err = run_command(["summary", finished_run], capsys)
+    assert "accuracy: " in out
+    assert err == ""
+    file.write_text(re.sub(r'"accuracy": [^,]+', '"accuracy": 0.999', content))
+    code, out, err = run_command(["summary", finished_run], capsys)
+    assert code == 0
+    assert "accuracy" not in out
+    assert "findings.json was changed, so its scores are not shown" in err
+    file.write_text(content)
+    (finished_run / "findings.sha256").unlink()
+    _, out, err = run_command(["summary", finished_run], capsys)
+    assert "accuracy: " in out
+    assert "findings.json has no sum, so its scores could not be checked" in err
+    file.unlink()
+    os.mkfifo(file)
+    code, out, err = run_command(["summary", finished_run], capsys)
+    assert code == 0
+    assert "a named pipe" in err
+
+
+@pytest.mark.parametrize(
+    "name", [*OUTPUTS, "findings.sha256", "chains", "job.json", "chains/run.lock"]
+)
+def test_no_command_follows_a_link_out_of_a_job(name, finished_run, without_figures, capsys):
+    outside, link = finished_run.parent / "outside", finished_run / name
+    link.rename(outside)
+    link.symlink_to(outside)
+    before = everything_in(outside) if outside.is_dir() else outside.read_bytes()
+    for command in ("resume", "report", "summary", "verify"):
+        code, _, err = run_command([command, finished_run], capsys)
+        assert code in (0, 1, 2)
+        assert "should not happen" not in err
+    assert (everything_in(outside) if outside.is_dir() else outside.read_bytes()) == before
+
+
+def test_a_report_of_a_bare_run_is_covered_too(finished_run, without_figures, capsys):
+    path = finished_run / "chains"
+    assert run_command(["report", path], capsys)[0] == 0
+    code, out, _ = run_command(["verify", path], capsys)
+    assert (code, out) == (0, f"{path}: every file is as it was committed.\n")
+    (path / "report.html").write_text("altered")
+    assert run_command(["verify", path], capsys)[0] == 1

@@ -53,7 +53,26 @@ def test_reproduce_writes_tables_a_record_and_a_report(runs, tmp_path, capsys):
     assert content["versions"]["vrsgmcmc"] == version("vrsgmcmc")
     assert content["seeds"] == {"shown": 2}
     assert "vrsgmcmc reproduce pima" in (out / "report.html").read_text()
-    assert run_command(words, capsys)[0] == 0  # again: the folder is ours
+
+
+@pytest.mark.parametrize("lost", [None, "report.html", "run.json"])
+def test_what_is_finished_is_not_run_again(lost, runs, tmp_path, capsys):
+    out = tmp_path / "report"
+    words = ["reproduce", "pima", "--out", out]
+    assert run_command(words, capsys)[0] == 0
+    if lost is not None:
+        (out / lost).unlink()
+    if lost == "run.json":  # the mark of a run that was interrupted
+        (out / lost).write_text('{"program": "vrsgmcmc", "experiment": "pima", "unfinished": true}')
+    before = {file: file.read_bytes() for file in out.iterdir()}
+    code, text, _ = run_command(words, capsys)
+    assert code == 0
+    assert text.endswith(f"The report is {out / 'report.html'}\n")
+    assert len(runs) == (1 if lost is None else 2)
+    if lost is None:
+        assert "pima was finished earlier, by vrsgmcmc " in text
+        assert f"To run it again, remove {out}." in text
+        assert {file: file.read_bytes() for file in out.iterdir()} == before
 
 
 def names_in(folder):
@@ -72,6 +91,12 @@ def test_all_of_them_make_a_page_of_their_own(runs, tmp_path, capsys, monkeypatc
     assert "gaussian: Part" in page
     assert "pima: Part" in page
     assert [settings.passes for settings in runs] == [0.5, 0.5]
+    code, text, _ = run_command(["reproduce", "all", "--passes", "0.5"], capsys)
+    assert (code, len(runs)) == (0, 2)  # nothing was run
+    assert text.splitlines()[-1] == "The report of everything is paper-report/report.html"
+    (tmp_path / "paper-report" / "pima" / "report.html").unlink()
+    assert run_command(["reproduce", "all", "--passes", "0.5"], capsys)[0] == 0
+    assert len(runs) == 4  # the page of all needs every outcome
 
 
 @pytest.mark.parametrize("passes", ["0", "-1", "inf", "many"])
@@ -115,7 +140,7 @@ def test_results_are_not_replaced_by_those_of_other_settings(runs, tmp_path, cap
         assert "Name another folder" in err
     assert (tmp_path / "report" / "run.json").read_bytes() == before
     assert run_command([*words, "--size", "paper"], capsys)[0] == 0
-    assert len(runs) == 2
+    assert len(runs) == 1
 
 
 def test_two_commands_do_not_write_to_one_folder(runs, tmp_path, capsys):
@@ -126,7 +151,7 @@ def test_two_commands_do_not_write_to_one_folder(runs, tmp_path, capsys):
     assert code == 2
     assert "another vrsgmcmc reproduce is writing to this folder" in err
     assert run_command(words, capsys)[0] == 0
-    assert len(runs) == 2
+    assert len(runs) == 1
 
 
 def test_a_word_for_methods_does_not_cut_a_number_short():

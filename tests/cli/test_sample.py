@@ -25,7 +25,7 @@ from support.command_line import (
 def test_a_run_is_a_directory_with_everything_in_it(finished_run):
     names = {file.name for file in finished_run.iterdir()}
     assert names == {"job.json", "data.safetensors", "chains", "figures", "findings.json",
-                     "predictions.csv", "report.html"}  # fmt: skip
+                     "findings.sha256", "predictions.csv", "report.html"}  # fmt: skip
     record = json.loads((finished_run / "job.json").read_text())
     assert record["settings"]["estimator"] == {"name": "practical", "anchor_size": 20}
     assert record["settings"]["burn_in"] == 120

@@ -11,7 +11,7 @@ from vrsgmcmc.cli import main
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.experiments import EXPERIMENTS, Settings, n1_sensitivity, networks
 from vrsgmcmc.experiments.checkpoints import Checkpoints
-from vrsgmcmc.experiments.claims import anchor_claims, claim_smoother, method_claims
+from vrsgmcmc.experiments.claims import OF_SAMPLES, anchor_claims, claim_smoother, method_claims
 from vrsgmcmc.experiments.combined_page import join, wider_gap
 from vrsgmcmc.experiments.curves import Curve, MethodResult, compare
 from vrsgmcmc.experiments.experiment import Experiment, Size, Subject
@@ -88,6 +88,21 @@ def test_claims_hold_for_a_method_that_is_better_everywhere():
     assert smoother.answer == "not tested"  # too few points in the second half
     assert "100% of the curve" in faster.evidence
     assert "test nll 0.2001" in faster.evidence
+
+
+def test_claims_are_read_of_the_average_and_of_the_samples():
+    curves = {
+        SGLD: result(SAME_COST, BETTER, sample=WORSE),
+        PAPER: result(SAME_COST, WORSE, sample=BETTER),
+    }
+    faster, _, in_time = method_claims(curves)
+    assert answered([faster, in_time]) == ["no", "no"]
+    for claim in (faster, in_time):
+        average, samples = claim.evidence.split("\n\n")
+        assert average.startswith(
+            "Of the average prediction: vrSG-MCMC has the lower test NLL on 0%"
+        )
+        assert samples.startswith(f"{OF_SAMPLES}yes. vrSG-MCMC has the lower test NLL on 100%")
 
 
 def test_claims_fail_for_a_method_that_is_worse_everywhere():

@@ -34,7 +34,7 @@ SMALL = {
     ),
     "resnet in groups": (
         resnet.posterior(2, norm="batch_norm", augment=True),
-        resnet.initial(2, channels=1, width=2, blocks=1),
+        resnet.initial(2, channels=1, width=2, blocks=1, norm="batch_norm"),
         GROUPS,
     ),
     "lstm": (lstm.posterior(5), lstm.initial(5, hidden=2, layers=1), WORDS),

@@ -155,6 +155,7 @@ def test_the_posterior_of_a_cnn_shows_each_datum_its_own_mask():
 # ---------------------------------------------------------------- ResNet-20
 
 SMALL_RESNET = resnet.initial(3, channels=2, width=2, blocks=1)
+SMALL_BATCH_NORM = resnet.initial(3, channels=2, width=2, blocks=1, norm="batch_norm")
 
 
 def normalised(x, norm, axes):
@@ -197,7 +198,7 @@ def test_a_resnet_with_group_norm_is_its_formula(width):
 
 
 def test_a_resnet_with_batch_norm_is_its_formula_over_a_group():
-    net, images = numbers(SMALL_RESNET), normal(4, 8, 8, 2)
+    net, images = numbers(SMALL_BATCH_NORM), normal(4, 8, 8, 2)
     labels = np.array([0, 2, 1, 1])
     logits = log_softmax(resnet_by_hand(net, images, over_batch), axis=1)
     loglik = jax.jit(resnet.posterior(3, norm="batch_norm").loglik)(net, (images, labels))
@@ -208,7 +209,7 @@ def test_a_resnet_with_batch_norm_is_its_formula_over_a_group():
 
 
 def test_statistics_are_those_of_all_groups_together():
-    net, images = numbers(SMALL_RESNET), normal(3, 4, 8, 8, 2) * 3 + 1
+    net, images = numbers(SMALL_BATCH_NORM), normal(3, 4, 8, 8, 2) * 3 + 1
     first = jax.jit(resnet.statistics)(net, images)[0]
     outputs = convolved(images.reshape(12, 8, 8, 2), net.kernel)
     np.testing.assert_allclose(first.mean[0, 0, 0], outputs.mean((0, 1, 2)), rtol=1e-10)
@@ -395,6 +396,26 @@ IMAGES = np.zeros((4, 8, 8, 3), np.uint8), np.zeros(4, int)
         (lambda: cnn.predict(numbers(SMALL_CNN), ONES[None, :7]), "multiples of .*, got 7 x"),
         (lambda: resnet.predict(numbers(SMALL_RESNET), IMAGES[0]), r"initial\(channels=3\)"),
         (lambda: resnet.initial(width=0), r"width=0\).*at least 1"),
+        (lambda: resnet.initial(norm="batch"), "one of 'group_norm', 'batch_norm'.*mean"),
+        (
+            lambda: resnet.predict(numbers(SMALL_BATCH_NORM), ONES[None]),
+            r"has batch-norm.*statistics of training images.*resnet.statistics\(net, groups\)",
+        ),
+        (
+            lambda: resnet.predict(numbers(SMALL_RESNET), ONES[None], by=()),
+            r"resnet.predict with statistics needs .*batch_norm'.*got .*group_norm'.*initial\(",
+        ),
+        (lambda: resnet.statistics(numbers(SMALL_RESNET), ONES[None, None]), "resnet.statistics needs"),
+        (
+            lambda: resnet.posterior(3, norm="batch_norm").loglik(
+                numbers(SMALL_RESNET), (ONES[None], np.array([0]))
+            ),
+            r"norm='batch_norm'\) needs .*got .*'group_norm'.*initial\(\.\.\., norm='batch_norm'\)",
+        ),
+        (
+            lambda: resnet.posterior(3).loglik(numbers(SMALL_BATCH_NORM), (ONES, 0)),
+            r"norm='group_norm'\) needs .*got .*'batch_norm'",
+        ),
         (lambda: resnet.groups(*IMAGES, size=5), "at least 5, got 4 and 4"),
         (lambda: resnet.posterior(4).loglik(numbers(SMALL_RESNET), (ONES, 0)), "have 4 outputs"),
         (

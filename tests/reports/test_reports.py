@@ -258,7 +258,7 @@ def test_a_run_is_summarised(result, report):
     assert len(rows) == 50
     draws = np.asarray(result.draws[SCRIPT])[..., 1]
     own = rows[f"{SCRIPT}[1]"]
-    assert own[:2] == pytest.approx((draws.mean(), draws.std()))
+    assert own[:2] == pytest.approx((draws.mean(), draws.std(ddof=1)))
     expected = result.with_draws(result.draws[SCRIPT]).summary().iloc[1]
     assert own[3:] == pytest.approx(expected[["ess_bulk", "ess_tail", "r_hat"]])
     # The averages and their errors over chains.

@@ -6,9 +6,11 @@ before: who has made a mistake should not wait for it.
 
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 from support.bad_calls import (
     COMPILED,
@@ -31,6 +33,7 @@ from support.bad_calls import (
 import vrsgmcmc as vr
 
 OLD_KEY = np.array([0, 7], np.uint32)
+DataLoader = type("DataLoader", (), {"__module__": "torch.utils.data", "__iter__": iter})
 WORDS = r"Words that work: BAOAB"
 
 # what a call must say, whatever it checks first: nothing of this needs a compiled program
@@ -101,6 +104,25 @@ REFUSED = {
         r"num_steps=2147483648.*at most.*init=result\.state",
     ),
     "num_chains: 0": (lambda: sample(num_chains=0), ValueError, r"num_chains=0\).*at least 1"),
+    "num_chains: too many": (
+        lambda: sample(num_chains=2**30),
+        ValueError,
+        r"num_chains=1073741824\): at most 1048576 chains",
+    ),
+    "num_chains: more than the memory": (
+        lambda: sample(
+            posterior=vr.Posterior(lambda w: w[0], lambda w, datum: w[0] * datum[1]),
+            num_chains=2**20,
+            init=np.zeros(2**17),
+        ),
+        MemoryError,
+        r"1048576 chains of 1,048,576 bytes.*Use fewer chains",
+    ),
+    "init: more than the memory": (
+        lambda: sample(init=lambda key: jnp.zeros((2**50,))),
+        MemoryError,
+        r"the start, init\(key\), needs",
+    ),
     "thin: 0": (lambda: sample(thin=0), ValueError, r"thin=0\).*at least 1"),
     "thin: longer than the run": (
         lambda: sample(thin=21),
@@ -148,6 +170,17 @@ REFUSED = {
         ValueError,
         r"kernel\(clip=-1\.0\).*positive",
     ),
+    # names of arguments elsewhere
+    "num_samples": (
+        lambda: sample(num_samples=9),
+        TypeError,
+        r"sample\(num_samples=\.\.\.\): there is no argument 'num_samples'\. Here it is num_steps",
+    ),
+    "num_warmup": (lambda: sample(num_warmup=9), TypeError, r"'num_warmup'\. Here it is burn_in"),
+    "step": (lambda: sample(step=0.1), TypeError, r"'step'\. Here it is step_size\."),
+    "seed": (lambda: sample(seed=1), TypeError, r"'seed'\. Here it is key, the first argument"),
+    "num_chain": (lambda: sample(num_chain=1), TypeError, r"Did you mean num_chains\?"),
+    "unknown": (lambda: sample(qqqq=1), TypeError, r"no argument 'qqqq'\. help\(vr\.sample\)"),
     # choices
     "order": (
         lambda: sample(order="shufled"),
@@ -178,6 +211,17 @@ REFUSED = {
         lambda: sample(step_size="0.001"),
         TypeError,
         r"step_size.*schedule.*'0\.001'",
+    ),
+    "step: true": (lambda: sample(step_size=True), TypeError, r"step_size must be.*got True"),
+    "step: NumPy's true": (
+        lambda: sample(step_size=[np.True_, np.True_]),
+        TypeError,
+        r"step_size must be a number",
+    ),
+    "step: infinite in float32": (
+        lambda: sample(step_size=1e39, init=START.astype(np.float32)),
+        ValueError,
+        r"step_size: 1e\+39 is infinite in float32.*largest number is 3\.4e\+38",
     ),
     "step: one is zero": (lambda: sample(step_size=[1e-3, 0]), ValueError, r"positive and finite"),
     "step: too many": (
@@ -232,6 +276,16 @@ REFUSED = {
     ),
     # integrators
     "temperature: negative": (lambda: vr.sgld(-1.0), ValueError, r"temperature=-1\.0.*0 or more"),
+    "temperature: true": (lambda: vr.sgld(True), ValueError, r"temperature=True.*finite number"),
+    "temperature: NumPy's true": (lambda: vr.sgld(np.True_), ValueError, r"True.*finite number"),
+    "temperature: JAX's true": (lambda: vr.sgld(jnp.array(True)), ValueError, r"finite number"),
+    "temperature: 10**400": (lambda: vr.sgld(10**400), ValueError, r"finite number"),
+    "num_steps: JAX's true": (lambda: sample(num_steps=jnp.array(True)), ValueError, r"whole"),
+    "variance: true": (
+        lambda: vr.models.linear.posterior(variance=True),
+        ValueError,
+        r"variance must be a finite number above zero, got True",
+    ),
     "temperature: NaN": (lambda: vr.sgld(np.nan), ValueError, r"temperature=nan.*finite"),
     "temperature: text": (lambda: vr.sgld("hot"), ValueError, r"'hot'.*finite number"),
     "friction: 0": (lambda: vr.sghmc(0.0), ValueError, r"sghmc\(friction=0\.0\).*positive"),
@@ -267,7 +321,42 @@ REFUSED = {
     "data: a list of rows": (
         lambda: sample(data=[[1.0, 2.0], [3.0, 4.0]]),
         ValueError,
-        r"data leaf 0\.0 is a scalar.*leading axis N",
+        r"data leaf 0\.0 is a scalar.*leading axis N.*pass numpy\.asarray\(data\)",
+    ),
+    "data: a DataFrame": (
+        lambda: sample(data=pandas.DataFrame(X)),
+        TypeError,
+        r"data leaf x is a pandas DataFrame.*df\.to_numpy\(\)",
+    ),
+    "data: a Series": (
+        lambda: sample(data=(X, pandas.Series(Y))),
+        TypeError,
+        r"data leaf 1 is a pandas Series.*to_numpy\(\)",
+    ),
+    "data: a loader of PyTorch": (
+        lambda: sample(data=DataLoader()),
+        TypeError,
+        r"data leaf x is a torch DataLoader.*pass all data as arrays",
+    ),
+    "data: a generator": (
+        lambda: sample(data=(row for row in X)),
+        TypeError,
+        r"data leaf x is generator.*pass all data as arrays",
+    ),
+    "data: longdouble": (
+        lambda: sample(data={"x": X.astype(np.longdouble), "y": Y}),
+        TypeError,
+        r"data leaf x has dtype float128.*astype\(numpy\.float64\)",
+    ),
+    "data: complex longdouble": (
+        lambda: sample(data={"x": X.astype(np.clongdouble), "y": Y}),
+        TypeError,
+        r"data leaf x has dtype complex256.*astype\(numpy\.complex128\)",
+    ),
+    "data: NaN, big-endian": (
+        lambda: sample(data={"x": spoilt([5]).astype(">f8"), "y": Y}),
+        ValueError,
+        r"data leaf x holds 1 value.*first in row 5",
     ),
     "data: unequal": (
         lambda: sample(data={"x": X, "y": Y[:-1]}),
@@ -341,6 +430,17 @@ REFUSED = {
         lambda: sample(init={"w": np.array([0.0, np.nan, 0.0])}),
         ValueError,
         r"init: leaf w holds NaN or infinite values",
+    ),
+    "init: longdouble": (
+        lambda: sample(init={"w": START.astype(np.longdouble)}),
+        TypeError,
+        r"init: leaf w has dtype float128.*astype\(numpy\.float64\)",
+    ),
+    "init: an Equinox module": (
+        lambda: sample(init=eqx.nn.MLP(D, 1, 2, 1, key=jax.random.key(0))),
+        TypeError,
+        r"init: leaf activation is custom_jvp, not.*numbers\. An Equinox.*eqx\.partition\(model, "
+        r"eqx\.is_inexact_array\).*eqx\.combine",
     ),
     "init: another shape": (
         lambda: sample(init=np.zeros(4)),

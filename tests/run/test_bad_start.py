@@ -24,9 +24,18 @@ from support.bad_calls import (
 )
 
 import vrsgmcmc as vr
+from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.tree import full_like
-from vrsgmcmc.run import step_sizes
+from vrsgmcmc.run import set_up, step_sizes
 from vrsgmcmc.run.checks import check_refreshed
+
+
+def with_late_row(value):
+    """A hundred rows, with a third column of ones that has another value in row 87."""
+    column = np.ones(100)
+    column[87] = value
+    return np.tile(X, (5, 1))[:100], np.tile(Y, 5)[:100], column
+
 
 # the log-density at the start cannot be known without computing it
 AT_THE_START = {
@@ -37,6 +46,18 @@ AT_THE_START = {
     "loglik is NaN": (
         lambda: with_loglik(lambda w, datum: jnp.log(w[0] - 1) + datum[1]),
         r"loglik is nan for data row 0 at init.*[Ss]tart elsewhere",
+    ),
+    "a late row has no density, though its gradient is finite": (
+        lambda: with_loglik(
+            lambda w, datum: loglik(w, datum[:2]) + jnp.log(datum[2]), data=with_late_row(0.0)
+        ),
+        r"loglik is -inf for data row 87 at init \(1 of 100 rows are not finite\). Look at that row",
+    ),
+    "a late row is NaN": (
+        lambda: with_loglik(
+            lambda w, datum: loglik(w, datum[:2]) + jnp.log(datum[2]), data=with_late_row(-1.0)
+        ),
+        r"loglik is nan for data row 87 at init",
     ),
     "the gradient is not finite": (
         lambda: sample(
@@ -135,6 +156,25 @@ def test_numbers_too_large_for_32_bits_are_refused():
             sample(data=(X, np.full(N, 2**40)))
         with pytest.raises(ValueError, match=r"data leaf 0.*float32.*row 3"):
             sample(data=(spoilt([3], 1e300), Y))
+
+
+def test_big_endian_arrays_are_converted():
+    usual = sample(data=(X, Y), init=START)
+    other = sample(data=(X.astype(">f8"), Y.astype(">i4")), init=START.astype(">f8"))
+    np.testing.assert_array_equal(other.draws, usual.draws)
+
+
+def test_parameters_in_16_bits_are_warned_of():
+    with pytest.warns(UserWarning, match=r"16 bits \(leaf b\).*20 % wrong.*Use float32"):
+        set_up(
+            0,
+            vr.Posterior(lambda p: logprior(p["a"]), lambda p, datum: loglik(p["a"], datum)),
+            (X, Y),
+            {"a": START, "b": jnp.zeros(2, jnp.bfloat16)},
+            Sampler(vr.minibatch(), vr.sgld(), 1e-3, 4),
+            num_steps=2,
+            num_chains=1,
+        )
 
 
 def test_what_is_near_a_mistake_is_fine():

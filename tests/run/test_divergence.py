@@ -12,6 +12,7 @@ from support.sample_methods import KEY, PRACTICAL, STEPS, D, H, Method, assert_s
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled
 from vrsgmcmc.core.rng import fold
+from vrsgmcmc.run import rows
 
 WATCHED = Method(vr.practical(8, 5), options={"observables": {"mean": identity}, "num_steps": 200})
 
@@ -93,3 +94,66 @@ def test_divergence_tells_the_step_size_of_its_step():
     for found in result.divergences:
         assert 10 <= found.step <= 13
         assert found.step_size == 1e150 * (found.step + 1)
+
+
+N, BAD_ROW = 200, 151
+
+
+def gaussian(datum_term):
+    """A Gaussian in one dimension, with a term for each datum."""
+    return vr.Posterior(
+        lambda x: -0.5 * x**2, lambda x, datum: -0.5 * (x - datum) ** 2 + datum_term(x, datum)
+    )
+
+
+def run_gaussian(datum_term, **options):
+    data = np.ones(N)
+    data[BAD_ROW] = 0.0
+    options = {"step_size": 1e-3, "batch_size": 20, "num_steps": 60, "num_chains": 1} | options
+    posterior = gaussian(datum_term)
+    return vr.sample(KEY, posterior, data, 0.3, estimator=vr.minibatch(), progress=False, **options)
+
+
+def test_the_row_that_makes_a_chain_non_finite_is_named(tmp_path):
+    """The root has the value 0 and the gradient NaN where the datum is 0."""
+    options = {"run_dir": tmp_path / "run"}
+    result = run_gaussian(lambda x, datum: jnp.sqrt(datum * (1 + x**2)), **options)
+    (found,) = result.divergences
+    assert found.row == BAD_ROW
+    assert f"not finite for data row {BAD_ROW}: look at that row" in str(found)
+    again = run_gaussian(lambda x, datum: jnp.sqrt(datum * (1 + x**2)), **options)
+    assert again.divergences == (found,)  # stored with the run
+
+
+def test_no_row_is_named_when_the_step_size_is_to_blame():
+    (found,) = run_gaussian(lambda x, datum: 0.0, step_size=10.0, num_steps=2000).divergences
+    assert found.row is None
+    assert "data row" not in str(found)
+    assert math.isfinite(found.try_step_size)
+
+
+def test_a_row_without_density_is_named_at_the_end(caplog):
+    """The chain starts where all rows have a density, and leaves for where one has none."""
+
+    def term(x, datum):
+        far = jax.lax.stop_gradient(jnp.abs(x - 0.3)) > 1e-6
+        return jnp.where(far & (datum == 0), -jnp.inf, 0.0)
+
+    with caplog.at_level(logging.WARNING, logger="vrsgmcmc"):
+        result = run_gaussian(term)
+    assert not result.diverged.any()
+    (record,) = caplog.records
+    assert f"chain 0: loglik is -inf for data row {BAD_ROW} at its last position (1 of {N}" in (
+        record.getMessage()
+    )
+
+
+def test_rows_are_looked_at_in_parts(monkeypatch):
+    monkeypatch.setattr(rows, "ROWS_AT_ONCE", 30)
+    data = np.ones(100)
+    data[[41, 95, 99]] = 0.0
+    posterior = gaussian(lambda x, datum: jnp.log(datum))
+    found = rows.find_bad_rows(posterior, jnp.zeros(()), jnp.asarray(data), seconds=60)
+    assert found == rows.BadRows(41, -math.inf, 3, 100)
+    found = rows.find_bad_rows(posterior, jnp.zeros(()), jnp.asarray(data), seconds=0)
+    assert found is None

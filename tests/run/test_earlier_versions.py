@@ -63,7 +63,7 @@ def test_a_finished_run_of_0_1_0_loads_and_verifies(copy):
 
 def test_an_unfinished_run_of_another_program_is_refused_with_both_versions(copy):
     for name in (commits.CURRENT, commits.PREVIOUS):
-        commit = commits.load(copy, name)
+        commit = commits.load(vr.run.store.Folder(copy), name)
         content = commits.to_bytes(commit | {"finished": False})
         (copy / name).write_bytes(content)
     assert json.loads((copy / commits.CURRENT).read_text())["finished"] is False
@@ -74,7 +74,7 @@ def test_an_unfinished_run_of_another_program_is_refused_with_both_versions(copy
 
 def test_an_option_that_is_newer_than_a_run_had_its_default_there(copy):
     for name in (commits.CURRENT, commits.PREVIOUS):
-        commit = commits.load(copy, name)
+        commit = commits.load(vr.run.store.Folder(copy), name)
         del commit["config"]["clip"]
         (copy / name).write_bytes(commits.to_bytes(commit))
     assert run(copy).evaluations == 12_000

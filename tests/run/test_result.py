@@ -80,6 +80,17 @@ def test_arviz_tree(result):
         np.testing.assert_array_equal(row, np.arange(BURN_IN + THIN, STEPS + 1, THIN))
 
 
+def test_summaries_are_computed_in_float64(result):
+    """100,000 draws around 1000 in float32: a sum in float32 loses the standard deviation."""
+    draws = 1000 + np.random.default_rng(0).normal(size=(1, 100_000)).astype(np.float32)
+    many = replace(result.with_draws({"a": draws}), diverged=np.zeros(1, bool))
+    many = replace(many, draw_steps=np.arange(draws.size))
+    assert many.to_arviz()["posterior"]["a"].dtype == np.float64
+    table = many.summary(kind="stats")
+    np.testing.assert_allclose(table["sd"], draws.std(dtype=np.float64), rtol=1e-4)
+    np.testing.assert_allclose(table["mean"], draws.mean(dtype=np.float64), rtol=1e-7)
+
+
 def test_any_name_of_a_parameter_has_a_variable(result):
     """xarray keeps "/" for groups; chain and draw are its dimensions."""
     one = result.draws["bias"]
@@ -133,7 +144,7 @@ def test_summary_table(result):
     bias, weight = result.draws["bias"].reshape(-1, 1), result.draws["layer"]["weight"]
     draws = np.concatenate([bias, weight.reshape(-1, 6)], axis=1)
     np.testing.assert_allclose(table["mean"], draws.mean(0), rtol=1e-6)
-    np.testing.assert_allclose(table["sd"], draws.std(0, ddof=1), rtol=0.02)
+    np.testing.assert_allclose(table["sd"], draws.std(0, ddof=1), rtol=1e-12)
     assert np.all(table["ess_bulk"] > 1)
     assert np.all(table["ess_bulk"] < 3 * CHAINS * DRAWS)
     assert np.all(np.isfinite(table["r_hat"]))
@@ -144,6 +155,14 @@ def test_summary_takes_the_options_of_arviz(result):
     assert list(table.index) == ["bias"]
     assert "mean" in table
     assert "r_hat" not in table
+    assert table["sd"].item() == pytest.approx(result.draws["bias"].std(ddof=1), rel=1e-12)
+    assert "sd" not in result.summary(kind="diagnostics")
+    assert result.summary(var_names=["bias"], round_to=2)["sd"].item() == round(
+        table["sd"].item(), 2
+    )
+    one = result.summary(filter_vars="like", var_names=["wei"], coords={"chain": [1]})
+    weight = result.draws["layer"]["weight"][1].reshape(-1, 6)
+    np.testing.assert_allclose(one["sd"], weight.std(0, ddof=1), rtol=1e-12)
 
 
 def test_r_hat_sees_chains_that_disagree(result):

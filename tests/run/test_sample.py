@@ -311,6 +311,7 @@ def test_numpy_and_jax_arrays_give_the_same_bits():
     assert_same_run(PRACTICAL.run(data=on_device, init=jnp.asarray(START)), whole_run(PRACTICAL))
 
 
+@pytest.mark.filterwarnings("ignore:parameters in 16 bits")
 def test_parameters_keep_their_dtypes():
     """Three dtypes in one pytree, with data in another, while float64 is enabled."""
 

@@ -136,6 +136,7 @@ def test_open_reads_a_run_without_its_model(tmp_path, monkeypatch, small):
     assert "is not a run directory" in store.verify(tmp_path)[0]
 
 
+@pytest.mark.filterwarnings("ignore:parameters in 16 bits")
 def test_leaves_of_every_kind(tmp_path, small):
     """Names that are no file names, dtypes that zarr does not know, an empty leaf, a scalar."""
     start = {
@@ -287,10 +288,10 @@ def test_a_start_that_was_stopped_before_its_first_commit_starts_again(
         with monkeypatch.context() as patch:
             replace = os.replace
 
-            def stop(source, target, name=name, replace=replace):
+            def stop(source, target, name=name, replace=replace, **folders):
                 if Path(target).name == name:
                     raise Crash
-                replace(source, target)
+                replace(source, target, **folders)
 
             patch.setattr(os, "replace", stop)
             with pytest.raises(Crash):

@@ -22,6 +22,8 @@ from typing import Any
 
 from vrsgmcmc.core import did_you_mean
 
+from .terminal import safe_output, say
+
 COMMANDS = {  # name -> its module, a line of help
     "reproduce": ("reproduce", "run an experiment of the paper; figures, tables and a report"),
     "sample": ("sample", "sample the posterior of a model on your own data"),
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     words = [word for word in arguments if word != "--debug"]
     try:
-        with terminable():
+        with terminable(), safe_output():
             code = run_command(words)
             sys.stdout.flush()
             return code
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except Exception as error:
         if "--debug" in arguments:
-            traceback.print_exc()
+            say(traceback.format_exc())
         return fail_with(error)
 
 
@@ -124,7 +126,7 @@ def fail_with(error: Exception) -> int:
 
 
 def fail(message: str, code: int) -> int:
-    print(f"vrsgmcmc: {message}", file=sys.stderr, flush=True)
+    say(f"vrsgmcmc: {message}")
     return code
 
 

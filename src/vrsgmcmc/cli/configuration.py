@@ -14,14 +14,17 @@ that belong to a method, come from the method tables of `core`.
 import inspect
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
 from vrsgmcmc.core import ESTIMATORS, INTEGRATORS, did_you_mean
+
+from .toml import parse_toml
 
 METHODS = {"estimator": ESTIMATORS, "integrator": INTEGRATORS}
 # methods that lists begin with; the first of a kind is the default
@@ -34,7 +37,7 @@ LARGEST_CONFIG = 2**20  # bytes
 Count = Annotated[int, Ge(1), Le(2**30)]
 Positive = Annotated[float, Gt(0)]
 Fraction = Annotated[float, Gt(0), Lt(1)]
-Name = Annotated[str, MinLen(1)]
+Name = Annotated[str, MinLen(1), MaxLen(1000)]
 Order = Literal["with_replacement", "without_replacement", "shuffled", "symmetric"]
 
 
@@ -65,7 +68,7 @@ class Config:
     noise_variance: Positive | None = key(
         "of the standardised target, in linear and mlp regression (default: as least squares finds it)"
     )
-    hidden: Count = key("units in the hidden layer of mlp", 50)
+    hidden: Annotated[int, Ge(1), Le(2**16)] = key("units in the hidden layer of mlp", 50)
 
     budget: Name | None = key(
         "of the plan that chooses the settings below when step_size is not given: '200 passes', "
@@ -83,8 +86,8 @@ class Config:
     anchor_order: Order | None = key("how the data of refreshes are drawn")
     num_steps: Count | None = key("of every chain, burn-in included")
 
-    num_chains: Count = key("independent chains", 4)
-    burn_in: Annotated[int, Ge(0)] | None = key(
+    num_chains: Annotated[int, Ge(1), Le(2**12)] = key("independent chains", 4)
+    burn_in: Annotated[int, Ge(0), Le(2**30)] | None = key(
         "steps to leave out (default: a fifth, none after a plan)"
     )
     thin: Count | None = key(
@@ -133,7 +136,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     if len(content) > LARGEST_CONFIG:
         raise ValueError(f"{path} is larger than {LARGEST_CONFIG:,} bytes: no configuration.")
     try:
-        values = tomllib.loads(content.decode("utf-8"))
+        values = parse_toml(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
@@ -143,6 +146,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: {problem}") from error
     except RecursionError:
         raise ValueError(f"{path}: its lists or tables are nested too deep.") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     for name in ("data", "out"):
         if isinstance(values.get(name), str):
             values[name] = os.path.join(path.parent, values[name])
@@ -177,8 +182,8 @@ def read_sets(pairs: Iterable[str]) -> dict[str, Any]:
 def read_value(name: str, text: str) -> Any:
     """A value as TOML writes it; text needs no quotes."""
     try:
-        value = tomllib.loads(f"x = {text.strip()}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+        value = parse_toml(f"x = {text.strip()}")
+    except (ValueError, RecursionError):
         return text
     plain = list(value) == ["x"] and (isinstance(value["x"], str) or name not in TEXTS)
     return value["x"] if plain else text
@@ -192,7 +197,7 @@ def validate(values: Mapping[str, Any], own_model: bool = False) -> Config:
     for name in values:
         if name not in KEYS:
             hint = did_you_mean(str(name), KEYS) or f" The keys are: {', '.join(KEYS)}."
-            raise ValueError(f"unknown key {name!r}.{hint}")
+            raise ValueError(f"unknown key {short_text(name)}.{hint}")
     for name in REQUIRED:
         if values.get(name) is None:
             raise ValueError(f"{name} is not given: it is {KEYS[name].metadata['help']}.")
@@ -221,16 +226,26 @@ def convert(values: Mapping[str, Any]) -> Config:
         try:
             arguments[name] = TypeAdapter(hints[name], config=strict).validate_python(plain)
         except ValidationError as error:
-            text = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-            raise ValueError(f"{name}: {requirement(name, error)}, got {text}.") from None
+            raise ValueError(
+                f"{name}: {requirement(name, error)}, got {short_text(value)}."
+            ) from None
     return Config(**arguments)
+
+
+def short_text(value: Any) -> str:
+    """A value as its repr, of at most 80 characters."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of over 4300 digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def requirement(name: str, error: Any) -> str:
     """What a key must be, in our words where pydantic's are about types."""
     problem = error.errors(include_url=False)[0]
     if words := choices(name):
-        hint = did_you_mean(str(problem["input"]), words)
+        hint = did_you_mean(short_text(problem["input"]).strip("'"), words)
         return f"must be one of {', '.join(words)}" + (f" (d{hint[2:]})" if hint else "")
     kinds = {
         "int": "must be a whole number",
@@ -264,7 +279,7 @@ def check_combinations(config: Config) -> None:
             check_method(config, kind)
     if config.target in config.features:
         raise ValueError(f"target {config.target!r} is also in features. Leave it out there.")
-    twice = [name for name in config.features if config.features.count(name) > 1]
+    twice = [name for name, count in Counter(config.features).items() if count > 1]
     if twice:
         raise ValueError(f"features: {twice[0]!r} is given twice. Keep one of them.")
 

@@ -24,8 +24,12 @@ def verify(words: list[str]) -> int:
     problems = jobs.verify(path)
     for problem in problems:
         print(problem)
+    unchecked = jobs.outputs.without_sum(path)
+    if unchecked:
+        print(f"not checked, because no sum of them was written: {', '.join(unchecked)}")
     if not problems:
-        print(f"{path}: every file is as it was committed.")
+        which = "every other file" if unchecked else "every file"
+        print(f"{path}: {which} is as it was committed.")
     return DAMAGED if problems else 0
 
 
@@ -33,7 +37,7 @@ def summary(words: list[str]) -> int:
     description = "Means, standard deviations, ESS and R-hat of a run, as far as it is."
     path = read_run("summary", description, words, with_model=False)["run"]
     stored_run = jobs.stored_runs.open_run(path)
-    for note in stored_run.directory.notes:
+    for note in stored_run.notes:
         say(f"vrsgmcmc: {note}")
     result, table = stored_run.result, stored_run.summary
     print(
@@ -70,7 +74,9 @@ def report(words: list[str]) -> int:
     folder = options.get("out", default)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out {folder}: this is a file. Name a folder.")
-    reports.write(page, folder)
+    files = reports.write(page, folder)
+    if (len(runs) == 1 and "out" not in options) or jobs.outputs.has_sums(folder):
+        jobs.outputs.write_sums(folder, files)
     print(f"The report is {folder / 'report.html'}")
     return 0
 

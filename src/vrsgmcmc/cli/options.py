@@ -1,7 +1,6 @@
 """Options that several commands share: every key of a configuration is a flag."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from vrsgmcmc import run
 
 from . import configuration
 from .parser import Parser
+from .terminal import say as say
 
 SWITCHES = ("standardise", "intercept")
 
@@ -93,8 +93,3 @@ def flag_value(name: str, value: Any) -> Any:
 def command_line(name: str, words: list[str]) -> str:
     """The command as the user typed it, without the path of the user's home."""
     return run.store.without_home(shlex.join(["vrsgmcmc", name, *words]))
-
-
-def say(line: str) -> None:
-    """Print a line on standard error."""
-    print(line, file=sys.stderr, flush=True)

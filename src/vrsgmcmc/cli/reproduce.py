@@ -47,16 +47,24 @@ def reproduce(words: list[str]) -> int:
         folders = {name: Path(f"{name}-report") for name in names}
     else:
         folders = {n: settings.out / n if len(names) > 1 else settings.out for n in names}
+    every_folder = folders if combined is None else {ALL: combined} | folders
     with ExitStack() as folder_claims:
-        for name, folder in (folders if combined is None else {ALL: combined} | folders).items():
+        for name, folder in every_folder.items():
             try:
                 folder_claims.enter_context(experiments.claim(folder, name, settings))
             except OSError as error:
                 raise ValueError(f"--out {folder}: {error.strerror or error}") from error
+        finished = find_finished(every_folder, together=combined is not None)
+        for name in [name for name in folders if name in finished]:
+            show_finished(name, folders[name], finished[name])
         # Facts are read once, before the runs: a checkout may change while they last.
         origin = experiments.facts(command_line("reproduce", words))
-        outcomes = {n: run_experiment(n, path, settings, origin) for n, path in folders.items()}
-        if combined is not None:
+        outcomes = {
+            name: run_experiment(name, folder, settings, origin)
+            for name, folder in folders.items()
+            if name not in finished
+        }
+        if combined is not None and outcomes:
             parts = {name: outcome.report for name, outcome in outcomes.items()}
             curves = {name: outcome.tables["curves"] for name, outcome in outcomes.items()}
             report = experiments.page("The paper's experiments", parts)
@@ -64,6 +72,7 @@ def reproduce(words: list[str]) -> int:
             record = {"claims": [claim._asdict() for claim in claims]}
             experiments.save_record(combined, ALL, origin, settings, record)
             reports.write(report._replace(claims=claims, facts=origin), combined)
+        if combined is not None:
             print(f"\nThe report of everything is {combined / 'report.html'}")
         for folder in folders.values():
             experiments.Checkpoints(folder).delete()
@@ -109,6 +118,18 @@ def number(text: str) -> float:
 
 
 whole.__name__ = "whole number"  # argparse: "invalid whole number value: 'many'"
+
+
+def find_finished(folders: dict[str, Path], together: bool) -> dict[str, str]:
+    """Experiment -> the version that finished it; all or none if one page needs every outcome."""
+    versions = {name: experiments.finished_by(folder) for name, folder in folders.items()}
+    finished = {name: version for name, version in versions.items() if version is not None}
+    return {} if together and len(finished) < len(folders) else finished
+
+
+def show_finished(name: str, folder: Path, version: str) -> None:
+    print(f"{name} was finished earlier, by vrsgmcmc {version}. To run it again, remove {folder}.")
+    print(f"The report is {folder / 'report.html'}")
 
 
 def run_experiment(name: str, folder: Path, settings: Settings, origin: dict[str, Any]) -> Outcome:

@@ -10,6 +10,7 @@ from vrsgmcmc import reports, run
 
 from . import jobs
 from .options import command_line, read_config, read_run, say
+from .terminal import safe_name
 
 DIVERGED = 3
 MOST_ROWS = 20  # of the summary on the terminal
@@ -93,7 +94,7 @@ def print_summary(summary: reports.Summary | None, scores: dict[str, float]) -> 
         rows = [["", "mean", "sd", "ESS", "R-hat"]]
         for j, name in enumerate(summary.names[:MOST_ROWS]):
             numbers = [format(summary.numbers[c][j], f) for c, f in columns.items()]
-            rows.append([(name if name.isprintable() else ascii(name))[:40], *numbers])
+            rows.append([safe_name(name)[:40], *numbers])
         first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         for name, *cells in rows:
             numbers = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))

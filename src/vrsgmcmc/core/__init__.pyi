@@ -2,6 +2,7 @@ from . import averages as averages
 from . import compiled as compiled
 from . import tree as tree
 from .arguments import did_you_mean as did_you_mean
+from .arguments import is_truth as is_truth
 from .arguments import number as number
 from .arguments import one_of as one_of
 from .arguments import positive as positive

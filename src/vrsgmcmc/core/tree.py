@@ -59,12 +59,14 @@ def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 def distinct(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """The names, numbered where one is taken or comes again; capitals make no difference."""
     used, unique_names = {name.casefold() for name in taken}, []
+    last: dict[str, int] = {}  # number that a name has got, so that many equal names stay quick
     for name in names:
-        unique, number = name, 1
+        unique, number = name, last.get(name, 1)
         while unique.casefold() in used:
             number += 1
             unique = f"{name}_{number}"
         used.add(unique.casefold())
+        last[name] = number
         unique_names.append(unique)
     return unique_names
 

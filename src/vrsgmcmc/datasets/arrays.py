@@ -16,6 +16,21 @@ UNREADABLE = (
 )  # what NumPy and zipfile raise for a damaged file
 
 
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and dtype of the array that follows, from its header alone."""
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(file)
+    if version not in readers:
+        raise ValueError(f"its format has version {version}, which is for tables of mixed columns")
+    shape, _, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays are not read")
+    return shape, dtype
+
+
 def read_array(file: IO[bytes]) -> np.ndarray:
     return np.lib.format.read_array(file, allow_pickle=False)
 

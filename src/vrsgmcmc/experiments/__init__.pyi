@@ -2,7 +2,9 @@ from .checkpoints import Checkpoints as Checkpoints
 from .combined_page import page as page
 from .combined_page import wider_gap as wider_gap
 from .record import claim as claim
+from .record import csv_text as csv_text
 from .record import facts as facts
+from .record import finished_by as finished_by
 from .record import save_csv as save_csv
 from .record import save_record as save_record
 from .settings import EXPERIMENTS as EXPERIMENTS

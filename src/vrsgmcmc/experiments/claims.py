@@ -1,9 +1,10 @@
-"""The paper's claims, answered from the curves of the methods: test loss of the average prediction.
+"""The paper's claims, answered from the curves of the methods.
 
-`curves.py` defines how two curves are compared.
+`curves.py` defines how two curves are compared. A claim is read in two ways: of the test loss of the
+average prediction, which gives the answer, and of the losses of the samples, which the paper plots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,10 +19,37 @@ PASSES: dict[str, curves.Axis] = {
     "the paper's count": MethodResult.paper_passes,
 }
 COINCIDE = 0.02  # of the loss
+OF_SAMPLES = "Of the sample at each point, the mean over seeds: "
+
+
+def in_both_readings(answer: Callable[[Results], list[Claim]], results: Results) -> list[Claim]:
+    """The claims about the average prediction, each beside the same one about the samples."""
+    claims = answer(results)
+    if any("test_sample" not in each.scores for each in results.values()):
+        return claims
+    of_samples = {
+        name: each._replace(scores={**each.scores, "test": each.scores["test_sample"]})
+        for name, each in results.items()
+    }
+    return [name_readings(*pair) for pair in zip(claims, answer(of_samples), strict=True)]
+
+
+def name_readings(average: Claim, samples: Claim) -> Claim:
+    """One claim with the evidence of both; the answer is that of the average prediction."""
+    if average.evidence == samples.evidence:  # about the samples anyway
+        return average
+    return average._replace(
+        evidence=f"Of the average prediction: {average.evidence}\n\n"
+        f"{OF_SAMPLES}{samples.answer}. {samples.evidence}"
+    )
 
 
 def method_claims(results: Results) -> list[Claim]:
     """The claims that these methods, and their scores, can answer."""
+    return in_both_readings(answer_method_claims, results)
+
+
+def answer_method_claims(results: Results) -> list[Claim]:
     if SGLD not in results or PAPER not in results:
         return []
     svrg = [claim_svrg(results)] if SVRG in results else []
@@ -95,19 +123,23 @@ def claim_equal_time(results: Results) -> Claim:
 
 def anchor_claims(results: Results) -> list[Claim]:
     """The two claims about n1: better than SGLD for each; the same from n1 = 200 on."""
+    return in_both_readings(answer_anchor_claims, results)
+
+
+def answer_anchor_claims(results: Results) -> list[Claim]:
     sizes = {n: each for n, each in results.items() if n.startswith(ANCHORED)}
     if SGLD not in results or len(sizes) < 2:
         return []
     comparisons = [compare_by_passes(each, results[SGLD]) for each in sizes.values()]
     wins = {label: [each[label].clearly_lower for each in comparisons] for label in PASSES}
+    ends = {label: [each[label].lower for each in comparisons] for label in PASSES}
     plain = {n: each for n, each in results.items() if n.startswith("SGLD")}
     losses = "; ".join(f"{n}: {each.final('nll')[0]:.4f}" for n, each in (plain | sizes).items())
     beats = Claim(
         "vrSG-MCMC beats SGLD for every n1.",
         grade(*(won for each in wins.values() for won in each)),
-        "It is lower on most of the curve, and where it ends, for "
-        + " and ".join(f"{won.count(True)} of {len(won)} n1 by {a}" for a, won in wins.items())
-        + f". Test NLL at the end: {losses}.",
+        f"It is lower on most of the curve, and where it ends, for {count_true(wins)}; where it ends, "
+        f"for {count_true(ends)}. Test NLL at the end: {losses}.",
     )
     large = [each for n, each in sizes.items() if int(n.removeprefix(ANCHORED)) >= 200]
     if len(large) < 2:
@@ -126,6 +158,12 @@ def anchor_claims(results: Results) -> list[Claim]:
             + ", at the worst place in the second half of the (logarithmic) axis.",
         ),
     ]
+
+
+def count_true(answers: dict[str, list[bool | None]]) -> str:
+    return " and ".join(
+        f"{each.count(True)} of {len(each)} n1 by {a}" for a, each in answers.items()
+    )
 
 
 def largest_spread(results: Sequence[MethodResult], axis: curves.Axis) -> float:

@@ -205,7 +205,7 @@ def gaussian_claims(rows: list[dict[str, Any]]) -> list[Claim]:
             Claim(
                 f"{family}: minibatches of one datum reach the lowest MSE in the long run.",
                 "yes" if all(lowest) else "in part" if any(near) else "no",
-                f"Exact MSE at the best step size of each, {'; '.join(words)}.",
+                f"Exact MSE, each at its best step size of the grid, {'; '.join(words)}.",
             )
         )
     return claims

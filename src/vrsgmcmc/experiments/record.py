@@ -1,6 +1,7 @@
 """The folder of results: claim it for one writer, and write the numbers."""
 
 import csv
+import io
 import json
 import math
 import platform
@@ -64,6 +65,14 @@ def read_record(folder: Path) -> dict[str, Any]:
         return {}
     ours = isinstance(record, dict) and record.get("program") == "vrsgmcmc"
     return record if ours else {}
+
+
+def finished_by(folder: Path) -> str | None:
+    """The version that made the results in a folder; None if they, or their report, are missing."""
+    record = read_record(folder)
+    if "settings" not in record or not (folder / "report.html").is_file():
+        return None
+    return str(record.get("versions", {}).get("vrsgmcmc", "of another version"))
 
 
 def to_json(settings: Settings) -> dict[str, Any]:
@@ -136,7 +145,13 @@ def without_nan(value: Any) -> Any:
 
 def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows with the same keys as a table."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    path.write_text(csv_text(rows), encoding="utf-8", newline="")
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a table."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

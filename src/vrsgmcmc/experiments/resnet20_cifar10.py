@@ -42,9 +42,9 @@ def schedule(step: Any) -> Any:
     return 1 / (10 + 1.8e-3 * step)
 
 
-def load(arrange: Callable[[Pictures, Any], Subject], settings: Settings) -> Subject:
+def load(arrange: Callable[[Pictures, Any], Subject], norm: str, settings: Settings) -> Subject:
     size = {"width": 2, "blocks": 1} if settings.size == "smoke" else {}
-    return arrange(pictures("cifar10", settings), resnet.initial(10, **size))
+    return arrange(pictures("cifar10", settings), resnet.initial(10, norm=norm, **size))
 
 
 def one_by_one(parts: Pictures, initial: Any) -> Subject:
@@ -72,7 +72,7 @@ def predict_by_statistics(net: Any, data: Any) -> Any:
 
 GROUP_NORM = Experiment(
     title="CIFAR-10: ResNet-20 with group-norm",
-    load=partial(load, one_by_one),
+    load=partial(load, one_by_one, "group_norm"),
     sizes={
         "smoke": Size(passes=1, tuning=0.5, seeds=1, points=3, every=0.5),
         "small": Size(passes=0.5, tuning=0.1, seeds=1, points=5, every=0.1),
@@ -85,7 +85,7 @@ EXPERIMENTS = {
     "group-norm": GROUP_NORM,
     "batch-norm": GROUP_NORM._replace(
         title="CIFAR-10: ResNet-20 with batch-norm in groups of ten",
-        load=partial(load, in_groups),
+        load=partial(load, in_groups, "batch_norm"),
         methods=IN_GROUPS,
     ),
 }

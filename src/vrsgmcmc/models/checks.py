@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from vrsgmcmc.core import is_truth
+
 
 def as_variance(name: str, value: Any) -> float:
     """A finite number above zero, as a Python float."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = math.nan if is_truth(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number < math.inf:
         raise ValueError(

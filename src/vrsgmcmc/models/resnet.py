@@ -20,6 +20,9 @@ gradient at an anchor belongs to another function. There are two ways out:
                         variances, so that the likelihood factorises over groups. `groups` makes them
                         once. Ten data are a hundred images, and a pass over the data costs the same.
 
+`initial` takes the same `norm`, and a network remembers it: parameters of one norm are refused where
+those of the other are needed.
+
 To predict one image, batch-norm needs means and variances in place of those of a group: `statistics`
 computes them from the training data and the parameters.
 
@@ -94,6 +97,7 @@ class ResNet(eqx.Module):
     norm: Norm
     blocks: tuple[Block, ...]
     head: Affine
+    norm_kind: str = eqx.field(static=True, default="group_norm")  # one of NORMS
 
 
 def posterior(
@@ -105,7 +109,8 @@ def posterior(
 ) -> Posterior:
     """The posterior of the network's parameters.
 
-    - `norm`: "group_norm", a datum is an image; "batch_norm", a datum is a group of images.
+    - `norm`: "group_norm", a datum is an image; "batch_norm", a datum is a group of images. Give the
+      same to `initial`.
     - `augment`: shift each image by up to 4 pixels and mirror it, at random.
     """
     num_classes = whole("resnet.posterior", "num_classes", num_classes, least=2)
@@ -116,17 +121,25 @@ def posterior(
 
 
 def initial(
-    num_classes: int = 10, *, channels: int = 3, width: int = 16, blocks: int = 3
+    num_classes: int = 10,
+    *,
+    channels: int = 3,
+    width: int = 16,
+    blocks: int = 3,
+    norm: str = "group_norm",
 ) -> Callable[[PRNGKey], ResNet]:
     """A function of a key, so that every chain has its own start.
 
-    `width`: channels of the first stage. `blocks`: their number in each stage, for 6 blocks + 2 layers.
+    - `width`: channels of the first stage.
+    - `blocks`: their number in each stage, for 6 blocks + 2 layers.
+    - `norm`: that of the posterior.
     """
     return _initial(
         whole("resnet.initial", "num_classes", num_classes, least=2),
         whole("resnet.initial", "channels", channels),
         whole("resnet.initial", "width", width),
         whole("resnet.initial", "blocks", blocks),
+        one_of("resnet.initial", "norm", norm, NORMS),
     )
 
 
@@ -153,6 +166,14 @@ def predict(
 
     `by`: the `statistics` of a network with batch-norm; None for one with group-norm.
     """
+    if by is not None:
+        check_norm("resnet.predict with statistics", net, "batch_norm")
+    elif net.norm_kind == "batch_norm":
+        raise ValueError(
+            "resnet.predict: the network has batch-norm, and an image alone has no batch. Give the "
+            "statistics of training images: resnet.predict(net, images, resnet.statistics(net, "
+            "groups)), with some hundred groups of resnet.groups."
+        )
 
     def one(image):
         moments = iter(by or ())
@@ -167,6 +188,7 @@ def statistics(net: ResNet, images: Shaped[Array, "m size h w c"]) -> tuple[Mome
 
     For the batch-norm of test images, from the training data or some hundred groups of them.
     """
+    check_norm("resnet.statistics", net, "batch_norm")
 
     def one(group):
         moments = []
@@ -184,6 +206,15 @@ def statistics(net: ResNet, images: Shaped[Array, "m size h w c"]) -> tuple[Mome
         return Moments(mean, moments.variance.mean(0) + between)
 
     return tuple(map(pool, jax.lax.map(one, images)))
+
+
+def check_norm(user: str, net: ResNet, norm: str) -> None:
+    """Refuse the parameters of a network with the other norm."""
+    if net.norm_kind != norm:
+        raise ValueError(
+            f"{user} needs a network with norm={norm!r}, got one with norm={net.norm_kind!r}. Start "
+            f"from resnet.initial(..., norm={norm!r})."
+        )
 
 
 def logits(
@@ -222,7 +253,7 @@ def batch_moments(x: Float[Array, "k h w c"]) -> Moments:
 
 
 @cache
-def _initial(num_classes: int, channels: int, width: int, blocks: int) -> Callable:
+def _initial(num_classes: int, channels: int, width: int, blocks: int, kind: str) -> Callable:
     widths = [width * 2**stage for stage in range(3) for _ in range(blocks)]
 
     def norm(width: int) -> Norm:
@@ -240,6 +271,7 @@ def _initial(num_classes: int, channels: int, width: int, blocks: int) -> Callab
             norm(width),
             tuple(map(block, keys, [width, *widths], widths)),
             lecun_affine(last, widths[-1], num_classes),
+            kind,
         )
 
     return jax.jit(initial)
@@ -250,12 +282,14 @@ def _loglik(num_classes: int, grouped: bool) -> Callable[[ResNet, Any], Scalar]:
     start = f"initial({num_classes})"
 
     def group_loglik(net: ResNet, datum: tuple) -> Scalar:
+        check_norm("resnet.posterior(norm='batch_norm')", net, "batch_norm")
         images, labels = datum
         outputs = jax.nn.log_softmax(logits(net, images, batch_norm))
         check_outputs("resnet", outputs[0], num_classes, start)
         return jnp.sum(jnp.take_along_axis(outputs, labels[:, None], axis=1))
 
     def image_loglik(net: ResNet, datum: tuple) -> Scalar:
+        check_norm("resnet.posterior(norm='group_norm')", net, "group_norm")
         image, label = datum
         (outputs,) = logits(net, image[None], group_norm)
         check_outputs("resnet", outputs, num_classes, start)

@@ -7,6 +7,7 @@ pyplot, which would keep it in global state.
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,13 +139,21 @@ def label_ends(axes: Axes, names: Sequence[tuple[str, str, float, float]]) -> No
 
 def save(figure: Figure, path: Path) -> list[str]:
     """Write path.png and path.svg; returns the names of the files."""
-    files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
+    files = {f"{path.name}.{kind}": content for kind, content in render(figure).items()}
+    for name, content in files.items():
+        path.with_name(name).write_bytes(content)
+    return list(files)
+
+
+def render(figure: Figure) -> dict[str, bytes]:
+    """The figure as bytes, by format: png and svg."""
+    png, svg = BytesIO(), BytesIO()
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # shown as a box
-        figure.savefig(files[0])
+        figure.savefig(png, format="png")
         figure.set_layout_engine("none")  # a second layout would move the axes a little
-        figure.savefig(files[1], metadata={"Date": None})
-    return [file.name for file in files]
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    return {"png": png.getvalue(), "svg": svg.getvalue()}
 
 
 def finite(value: float) -> float:

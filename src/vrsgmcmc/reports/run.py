@@ -91,11 +91,12 @@ def convergence(summary: Summary) -> str:
 def divergence_sections(result: Result) -> Iterator[Section]:
     """The chains that became non-finite, if any did."""
     if result.divergences:
-        rows = [tuple(divergence) for divergence in result.divergences]
+        rows = [(*d[:5], "none" if d.row is None else d.row) for d in result.divergences]
+        header = ("chain", "step", "|x| there", "step size", "step size to try", "bad data row")
         yield Section(
             "Chains that became non-finite",
             "They are frozen where they were, and left out of everything below.",
-            table=Table(("chain", "step", "|x| there", "step size", "step size to try"), rows),
+            table=Table(header, rows),
         )
 
 

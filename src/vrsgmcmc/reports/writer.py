@@ -19,8 +19,9 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from vrsgmcmc.core import distinct
+from vrsgmcmc.run.store import Folder
 
-from .figures import save
+from .figures import render
 from .page import ANSWERS, Report, Section, Table, cell
 
 LARGEST_SVG = 300_000  # bytes; a larger figure is shown as PNG
@@ -38,20 +39,20 @@ class Picture(NamedTuple):
 
 def write(report: Report, folder: str | PathLike[str], name: str = "report.html") -> list[str]:
     """Write the page, and its figures to folder/figures; returns the names of the files."""
-    folder = Path(folder)
     check(report, name)
-    folder.mkdir(parents=True, exist_ok=True)
+    place = Folder(folder)
+    place.make()
     files, parts = [name], []
     for anchor, section in zip(anchors(report.sections), report.sections, strict=True):
         picture = None
         if section.figure is not None:
-            picture, names = draw(section, folder / "figures" / anchor)
-            files += [f"figures/{file}" for file in names]
+            picture, names = draw(section, place, f"figures/{anchor}")
+            files += names
         parts.append((anchor, section, picture))
     count = len(parts) + bool(report.claims) + bool(report.facts)
     topics = contents(parts) if count >= CONTENTS_FROM else None
     page = template().render(report=report, parts=parts, answers=ANSWERS, contents=topics)
-    (folder / name).write_text(page, encoding="utf-8", newline="\n")
+    place.write(name, page.encode())
     return files
 
 
@@ -87,15 +88,16 @@ def anchors(sections: Iterable[Section]) -> list[str]:
     return [name.replace("_", "-") for name in names]
 
 
-def draw(section: Section, path: Path) -> tuple[Picture, list[str]]:
+def draw(section: Section, folder: Folder, stem: str) -> tuple[Picture, list[str]]:
     """Save a figure; returns it as a picture for the page, and the names of its files."""
-    path.parent.mkdir(exist_ok=True)
-    files = save(section.figure, path)
-    png, svg = (path.with_name(file).read_bytes() for file in files)
+    files = {f"{stem}.{kind}": content for kind, content in render(section.figure).items()}
+    for name, content in files.items():
+        folder.write(name, content)
+    png, svg = files.values()
     kind, content = ("svg+xml", svg) if len(svg) <= LARGEST_SVG else ("png", png)
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
     width, height = (round(96 * inches) for inches in section.figure.get_size_inches())
-    return Picture(source, width, height, section.alt or section.heading), files
+    return Picture(source, width, height, section.alt or section.heading), list(files)
 
 
 def template() -> Template:

@@ -1,9 +1,10 @@
-"""Check data, parameters, log-densities and states, in plain words, before anything is traced.
+"""Check data, parameters, functions and states, in plain words, before anything is traced.
 
 JAX lets much bad input through in silence (an index past the end reads the last row, 2**40 becomes
 another int32, a vector-valued loss differentiates its sum somewhere else), so it is checked here.
 """
 
+import warnings
 from functools import lru_cache
 from typing import Any
 
@@ -13,34 +14,47 @@ import numpy as np
 
 from vrsgmcmc import core
 
-ROWS_TRIED = 64  # data on which the start is tried; all of them would be a pass that no step needs
+from .arrays import as_array, partition_advice
+
 ROWS_AT_ONCE = 2**24  # numbers looked at together in the one pass over the data
 
 
 def as_data(data: Any) -> tuple[core.Data, int]:
     """The data as JAX arrays, and N."""
-    named = core.named_leaves(data)
+    with warnings.catch_warnings():  # JAX warns of iterators, which are refused below
+        warnings.simplefilter("ignore", DeprecationWarning)
+        named = core.named_leaves(data)
     if not named:
         raise ValueError("data holds no arrays. Pass an array, or a pytree of arrays, with N rows.")
-    lengths = {}
+    lengths, arrays = {}, []
     for name, leaf in named:
-        array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        array = as_array(f"data leaf {name}", leaf)
         if array.dtype != bool and not jnp.issubdtype(array.dtype, jnp.number):
             raise TypeError(
                 f"data leaf {name} has dtype {array.dtype}, which JAX cannot hold. "
                 "Encode it as numbers first."
             )
         if array.ndim == 0:
-            raise ValueError(f"data leaf {name} is a scalar; every leaf needs the leading axis N.")
+            raise ValueError(
+                f"data leaf {name} is a scalar; every leaf needs the leading axis N."
+                + " A list of rows is one array: pass numpy.asarray(data)." * _in_list(data)
+            )
         lengths[name] = array.shape[0]
         _check_values(name, array)
+        arrays.append(array)
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ValueError(f"data leaves must have the same number of rows; got {listed}.")
     size = next(iter(lengths.values()))
     if size == 0:
         raise ValueError("data is empty: every leaf has 0 rows.")
-    return jax.tree.map(jnp.asarray, data), size
+    return jax.tree.unflatten(jax.tree.structure(data), map(jnp.asarray, arrays)), size
+
+
+def _in_list(data: Any) -> bool:
+    """Whether numbers stand in a list, which JAX takes for a container of arrays."""
+    lists = (data, *data) if isinstance(data, list | tuple) else ()
+    return any(isinstance(each, list) for each in lists)
 
 
 def _check_values(name: str, array: Any) -> None:
@@ -80,24 +94,37 @@ def as_params(params: Any, what: str = "init") -> core.Params:
     named = core.named_leaves(params)
     if not named:
         raise ValueError(f"{what} holds no parameters. Pass an array or a pytree of arrays.")
+    arrays = []
     for name, leaf in named:
         try:
-            array = jnp.asarray(leaf)
+            array = jnp.asarray(as_array(f"{what}: leaf {name}", leaf))
         except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{what}: leaf {name} is {type(leaf).__name__}, not an array of numbers."
-            ) from error
+            ours = str(error).startswith(what)
+            text = f"{what}: leaf {name} is {type(leaf).__name__}, not an array of numbers."
+            raise TypeError((str(error) if ours else text) + partition_advice(params)) from error
         if not jnp.issubdtype(array.dtype, jnp.floating):
+            repair = partition_advice(params) or " Convert it: jnp.asarray(x, float)."
             raise TypeError(
-                f"{what}: leaf {name} has dtype {array.dtype}; parameters must be floating. "
-                "Convert it: jnp.asarray(x, float)."
+                f"{what}: leaf {name} has dtype {array.dtype}; parameters must be floating.{repair}"
             )
         if not np.all(np.isfinite(np.asarray(array, np.float64))):
             raise ValueError(f"{what}: leaf {name} holds NaN or infinite values.")
-    # a Python number would be weakly typed, and compile another program
-    return jax.tree.map(
-        lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), params
-    )
+        # a weakly typed number would compile another program
+        arrays.append(jax.lax.convert_element_type(array, array.dtype))
+    return jax.tree.unflatten(jax.tree.structure(params), arrays)
+
+
+def warn_of_few_bits(params: core.Params) -> None:
+    """Warn of parameters in 16 bits: steps shorter than their rounding are lost."""
+    names = [name for name, leaf in core.named_leaves(params) if leaf.dtype.itemsize < 4]
+    if names:
+        warnings.warn(
+            f"parameters in 16 bits (leaf {', '.join(names[:5])}): steps are rounded, and standard "
+            "deviations can be 20 % wrong or more. Use float32: jax.tree.map(lambda x: "
+            "x.astype(jnp.float32), init), and cast to 16 bits inside loglik.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def check_model(posterior: core.Posterior, params: core.Params, data: core.Data) -> None:
@@ -148,71 +175,6 @@ def _check_shapes(posterior: core.Posterior, structure: Any, leaves: tuple) -> N
 
 def _shapes(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: tuple(leaf.shape), tree)
-
-
-def check_starts(
-    posterior: core.Posterior, starts: core.Params, data: core.Data, differ: bool
-) -> None:
-    """The log-densities and their gradients are finite where the chains start, on the first rows.
-
-    `differ`: the chains start at different places, so a message names the chain that it is about.
-    """
-    rows = min(ROWS_TRIED, core.data_size(data))
-    items = jax.tree.map(lambda leaf: leaf[:rows], data)
-    if not differ:
-        starts = jax.tree.map(lambda leaf: leaf[:1], starts)
-    values = jax.tree.map(np.asarray, _try(posterior, starts, items, jax.random.key(0)))
-    fine = np.isfinite(values[0]) & np.isfinite(values[1]).all(1)
-    fine &= ~np.any([flags for flags in values[2] + values[3]], axis=0)
-    if fine.all():
-        return
-    chain = int(np.argmin(fine))
-    params = jax.tree.map(lambda leaf: leaf[chain], starts)
-    prior, likelihoods, prior_bad, rows_bad = jax.tree.map(lambda leaf: leaf[chain], values)
-    where = f"at the start of chain {chain}" if differ else "at init"
-    if not np.isfinite(prior):
-        raise ValueError(
-            f"logprior is {prior} {where}. Start inside the prior's support"
-            f"{_suspect(prior_bad, params)}."
-        )
-    if not np.all(np.isfinite(likelihoods)):
-        row = int(np.argmin(np.isfinite(likelihoods)))
-        raise ValueError(
-            f"loglik is {likelihoods[row]} for data row {row} {where}"
-            f"{_suspect(rows_bad, params)}. Start elsewhere, or make loglik safe there."
-        )
-    for name, bad in (("logprior", prior_bad), ("loglik", rows_bad)):
-        if any(bad):
-            raise ValueError(
-                f"the gradient of {name} is not finite {where}{_suspect(bad, params)}, though its "
-                "value is. Look for jnp.where around an unsafe function, or a root or norm at 0."
-            )
-
-
-@core.bounded_jit
-def _try(
-    posterior: core.Posterior, starts: core.Params, items: core.Data, augment_key: core.PRNGKey
-):
-    """Log prior, log-likelihoods, and which leaves of their gradients are bad, for each chain."""
-    batch = core.all_rows(items)
-
-    def bad(gradient):
-        return [~jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
-
-    def one(params):
-        return (
-            posterior.logprior(params),
-            core.row_likelihoods(posterior, params, batch, augment_key),
-            bad(core.prior_gradient(posterior, params)),
-            bad(core.row_gradients(posterior, params, batch, augment_key)),
-        )
-
-    return jax.lax.map(one, starts)
-
-
-def _suspect(bad: list, params: core.Params) -> str:
-    names = [name for (name, _), flag in zip(core.named_leaves(params), bad, strict=True) if flag]
-    return f" (its gradient is not finite in leaf {', '.join(names)})" if names else ""
 
 
 def check_chains(state: core.State, num_chains: int) -> None:

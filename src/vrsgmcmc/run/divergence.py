@@ -1,4 +1,7 @@
-"""Where a chain became non-finite: the chunk is run again, that chain alone and step by step."""
+"""Where a chain became non-finite: the chunk is run again, that chain alone and step by step.
+
+Then the rows of the data are looked at, at its last finite position: one of them can be the cause.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ import numpy as np
 from vrsgmcmc.core import Carry, Roots, Span, compiled
 
 from .result import Divergence
+from .rows import find_bad_rows
 from .setup import Setup
+
+SECONDS = 10.0  # the most that the search for a row may take
 
 
 def locate(
@@ -27,4 +33,16 @@ def locate(
     values = np.concatenate(leaves).astype(np.float64)
     largest = max(np.max(np.abs(values)), np.finfo(float).tiny)
     norm = float(largest * np.linalg.norm(values / largest))  # squares could overflow
-    return Divergence(chain, step, norm, h, h * float(np.clip(shrink, 1e-3, 0.5))), carry
+    try_step_size = h * float(np.clip(shrink, 1e-3, 0.5))
+    return Divergence(chain, step, norm, h, try_step_size, bad_row(setup, carry)), carry
+
+
+def bad_row(setup: Setup, carry: Carry) -> int | None:
+    """The first row that is not finite at the last finite position.
+
+    None if no row is, or if most are: then the chain is too far out, and no row is to blame.
+    """
+    posterior, data = setup.program.posterior, setup.setting.data
+    position = carry.state.position
+    bad = find_bad_rows(posterior, position, data, gradients=True, seconds=SECONDS)
+    return bad.first if bad is not None and 2 * bad.count <= bad.looked_at else None

@@ -40,9 +40,9 @@ class Interruption:
         the process when it ends.
         """
         patience = SECONDS_TO_FINISH if patience is None else patience
-        began = time.monotonic()
+        began, leaves = time.monotonic(), jax.tree.leaves(values)
         try:
-            while not all(leaf.is_ready() for leaf in jax.tree.leaves(values)):
+            while not all(leaf.is_ready() for leaf in leaves):
                 now = time.monotonic()
                 if self() and now - self.since > patience:
                     self.leave(

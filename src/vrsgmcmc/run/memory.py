@@ -4,6 +4,8 @@ import psutil
 
 from vrsgmcmc.core import Estimator, Params, nbytes
 
+COPIES = 4  # of the parameters, at least: position, gradient, noise, and the next position
+
 
 def free_memory() -> int:
     """Bytes that the machine can still give."""
@@ -19,7 +21,12 @@ def check_memory(needed: int, what: str, instead: str) -> None:
 def check_run_memory(
     estimator: Estimator, params: Params, size: int, chains: int, draws: int
 ) -> None:
-    """Refuse a run whose tables of gradients, or whose draws, do not fit."""
+    """Refuse a run whose parameters, tables of gradients, or draws do not fit."""
+    check_memory(
+        COPIES * nbytes(params) * chains,
+        f"{chains} chains of {nbytes(params):,} bytes of parameters, {COPIES} copies of each,",
+        "Use fewer chains or a smaller model.",
+    )
     table = estimator.table_bytes(params, size)
     check_memory(
         3 * table * chains,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -31,12 +31,19 @@ class Divergence(NamedTuple):
     norm: float
     step_size: float
     try_step_size: float
+    row: int | None = None  # of the data: its loglik or gradient is not finite there
 
     def __str__(self) -> str:
-        return (
+        smaller = f"ry a step size of {self.try_step_size:.2g}."
+        text = (
             f"chain {self.chain} became non-finite at step {self.step} with step size "
             f"{self.step_size:.3g}; it is frozen where |x| was {self.norm:.3g}. "
-            f"Try a step size of {self.try_step_size:.2g}."
+        )
+        if self.row is None:
+            return f"{text}T{smaller}"
+        return (
+            f"{text}There loglik or its gradient is not finite for data row {self.row}: look at that "
+            f"row, or make loglik safe for it. If the row is right, t{smaller}"
         )
 
 
@@ -62,7 +69,10 @@ class Totals(NamedTuple):
         return setup.num_chains * setup.evaluations(self.steps, self.visits) + self.search_cost
 
     def to_json(self) -> dict[str, Any]:
-        divergences = [[d.chain, d.step, *map(repr, d[2:])] for d in self.divergences]
+        divergences = [
+            [d.chain, d.step, *map(repr, d[2:5]), *([] if d.row is None else [d.row])]
+            for d in self.divergences
+        ]
         return {
             "steps": self.steps,
             "visits": self.visits,
@@ -74,8 +84,8 @@ class Totals(NamedTuple):
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Totals:
         divergences = tuple(
-            Divergence(chain, step, *map(float, rest))
-            for chain, step, *rest in record["divergences"]
+            Divergence(chain, step, float(norm), float(h), float(smaller), *row)
+            for chain, step, norm, h, smaller, *row in record["divergences"]
         )
         counts = record["steps"], record["visits"], record["searched"]
         return cls(*counts, record["seconds"], divergences)
@@ -114,17 +124,21 @@ class Result:
         """Mean, sd, ESS and R-hat of every parameter, over the chains that stayed finite.
 
         `options` go to `arviz_stats.summary`, which takes about 5 ms per scalar: pick `var_names`
-        for a large model. `.attrs["note"]` of the table says which chains were left out.
+        for a large model. `.attrs["note"]` of the table says which chains were left out. The sd is
+        that of a sample (ddof = 1), unless ArviZ rounds it or `fmt` is not its default.
         """
         from arviz_stats.summary import summary
 
         tree = self.to_arviz()
-        table: Any = summary(tree, **{"round_to": "none", "kind": "all", **options})
+        options = {"round_to": "none", "kind": "all", "fmt": "wide", **options}
+        table: Any = summary(tree, **options)
+        if "sd" in table and options["round_to"] == "none":
+            table["sd"] = sample_sds(tree, **options)
         table.attrs["note"] = tree.attrs["note"]
         return table
 
     def to_arviz(self) -> xarray.DataTree:
-        """The draws as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
+        """The draws in float64 as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
         from arviz_base import from_dict
 
         if self.draws is None:
@@ -140,7 +154,11 @@ class Result:
             )
         names, leaves = zip(*named_leaves(self.draws), strict=True)
         names = distinct([name.replace("/", "_") for name in names], ("chain", "draw"))
-        posterior = {n: np.asarray(leaf)[alive] for n, leaf in zip(names, leaves, strict=True)}
+        # ArviZ sums in the dtype of the draws, and in float32 1e5 terms lose digits
+        posterior = {
+            n: np.asarray(leaf)[alive].astype(np.float64)
+            for n, leaf in zip(names, leaves, strict=True)
+        }
         step = np.broadcast_to(self.draw_steps, (alive.size, self.draw_steps.size))
         tree = from_dict(
             {"posterior": posterior, "sample_stats": {"step": step}}, coords={"chain": alive}
@@ -166,6 +184,19 @@ class Result:
             "python": platform.python_version(),
             "device": jax.devices()[0].platform,
         }
+
+
+def sample_sds(
+    tree: xarray.DataTree, coords: Mapping[str, Any] | None = None, **options: Any
+) -> pandas.Series:
+    """The sds (ddof = 1) of the rows of ArviZ's wide table; its own ddof depends on its version."""
+    from arviz_base import dataset_to_dataframe, extract
+
+    choice = {n: v for n, v in options.items() if n in ("var_names", "filter_vars", "group")}
+    posterior: Any = extract(tree, **choice, combined=False, keep_dataset=True)
+    sds = posterior.sel(coords).std(("chain", "draw"), ddof=1).expand_dims(summary=["sd"])
+    table: Any = dataset_to_dataframe(sds, sample_dims=["summary"])
+    return table.loc["sd"]
 
 
 def constant(value: Any) -> Any:

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from vrsgmcmc.core import Estimator, Integrator, Observable, Posterior, Sampler
 from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
 
+from .densities import check_ends
+from .keywords import explain_keywords
 from .loop import Loop
 from .result import Result
 from .setup import Setup, set_up
@@ -14,8 +18,10 @@ from .storage import MemoryStorage, RunDirectory
 from .timeline import Pace
 
 PRACTICAL, SGLD = practical(), sgld()
+SHARE = 0.05  # of a run's time that a look at its end may take
 
 
+@explain_keywords
 def sample(
     key: Any,
     posterior: Posterior,
@@ -65,9 +71,9 @@ def sample(
     Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is
     finished.
 
-    Arguments are checked before anything is compiled, and log-densities with their gradients where
-    the chains start, but on the first 64 rows only: a later row that is not finite shows when a chain
-    has drawn it and becomes non-finite.
+    Arguments are checked before anything is compiled; then, where the chains start, log-densities on
+    all rows (as many as one second allows) and their gradients on the first 64. When a chain becomes
+    non-finite, its `Divergence` names the row that is not finite there, if one is.
     """
     sampler = Sampler(estimator, integrator, step_size, batch_size, order, anchor_order, clip)
     setup = set_up(
@@ -86,18 +92,35 @@ def sample(
         keep=keep,
         draws_in_memory=run_dir is None,
     )
-    return run_chains(setup, run_dir, progress)
+    return run_chains(setup, run_dir, progress, after=check_result)
+
+
+def check_result(setup: Setup, result: Result) -> None:
+    """Warn of data without a finite log-likelihood where the chains ended."""
+    program, alive = setup.program, np.flatnonzero(~result.diverged)
+    seconds = SHARE * result.seconds
+    check_ends(program.posterior, result.state, setup.setting.data, alive, seconds)
 
 
 def run_chains(
-    setup: Setup, run_dir: Any = None, progress: bool | None = None, pace: Pace | None = None
+    setup: Setup,
+    run_dir: Any = None,
+    progress: bool | None = None,
+    pace: Pace | None = None,
+    after: Callable[[Setup, Result], None] = lambda setup, result: None,
 ) -> Result:
-    """Run, resume or load what was set up; `pace` sizes its chunks."""
+    """Run, resume or load what was set up; `pace` sizes its chunks, `after` sees what was run."""
     pace = pace or Pace()
     if run_dir is None:
-        return Loop(setup, MemoryStorage(setup), progress, pace).run()
+        result = Loop(setup, MemoryStorage(setup), progress, pace).run()
+        after(setup, result)
+        return result
     directory = RunDirectory(run_dir, setup)
     if (result := directory.finished_result()) is not None:
         return result
     with directory.write() as storage:
-        return storage.finished_result() or Loop(setup, storage, progress, pace).run()
+        if (result := storage.finished_result()) is not None:
+            return result
+        result = Loop(setup, storage, progress, pace).run()
+    after(setup, result)
+    return result

@@ -20,6 +20,7 @@ from .step_sizes import in_dtype, resolve
 
 DRAW_BYTES = 2**24  # draws of one chunk, all chains together
 MOST_STEPS = 2**30
+MOST_CHAINS = 2**20
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,10 @@ def set_up(
     batch_size = core.whole("sample", "batch_size", sampler.batch_size)
     burn_in = core.whole("sample", "burn_in", burn_in, least=0)
     check_lengths(num_steps, burn_in, thin, keep)
+    if num_chains > MOST_CHAINS:
+        raise ValueError(
+            f"sample(num_chains={num_chains}): at most {MOST_CHAINS} chains in one call."
+        )
     for name in ("order", "anchor_order"):
         core.one_of("sample", name, getattr(sampler, name), core.ORDERS)
     core.one_of("sample", "weights", weights, ("step_size", "equal"))
@@ -154,6 +159,7 @@ def set_up(
     draws = (num_steps - burn_in) // thin if keep == "draws" and draws_in_memory else 0
     check_run_memory(estimator, some, size, num_chains, draws)
     by_name = check_observables(observables, num_steps - burn_in, some)
+    checks.warn_of_few_bits(some)
 
     anchor = estimator.refresh_size(size)
     parts, part = core.cut(anchor, core.part_size(posterior, some, data))

@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc.core import Params, PRNGKey, Roots, State, bounded_jit, compiled, fold
+from vrsgmcmc.core import Params, PRNGKey, Roots, State, bounded_jit, compiled, fold, nbytes
 
 from . import checks
+from .densities import check_starts
+from .memory import check_memory
 from .mode import find_mode, warn_of_mode
 from .timeline import Clock, Pace
 
@@ -43,6 +45,7 @@ def start_like(key: PRNGKey, init: Any, num_chains: int, batched: bool) -> tuple
     if not fine or not jax.tree.leaves(shapes):  # calling it says in words what is wrong
         starts = start_positions(init, chain_roots(key, num_chains).start, batched)
         return init, jax.tree.map(lambda leaf: leaf[0], starts)
+    check_memory(nbytes(shapes), "the start, init(key),", "Use a smaller model.")
     return init, jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), shapes)
 
 
@@ -76,7 +79,7 @@ def start(setup: Setup, roots: Roots, wait: Callable[[Any], Any]) -> tuple[Setup
         return setup, setup.init
     posterior, data = setup.program.posterior, setup.setting.data
     starts = start_positions(setup.init, roots.start, setup.batched)
-    checks.check_starts(posterior, starts, data, differ=is_function(setup.init))
+    check_starts(posterior, starts, data, differ=is_function(setup.init))
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
         mode = find_mode(posterior, data, some, wait)

@@ -31,9 +31,10 @@ def resolve(
             )
         return np.ones(num_chains), values
     try:
-        values = np.asarray(step_size, None if isinstance(step_size, str) else np.float64)
-        if values.dtype.kind not in "fiu":
-            raise TypeError
+        values = np.asarray(step_size)
+        if values.dtype.kind not in "fiu" and not jnp.issubdtype(values.dtype, jnp.floating):
+            raise TypeError  # bool, too: True is no step size of 1
+        values = values.astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             f"step_size must be a number, an array [num_chains] or a schedule(l), got {step_size!r}."
@@ -52,8 +53,15 @@ def resolve(
 
 
 def in_dtype(values: Float[np.ndarray, " n"], dtype: Any) -> Shaped[np.ndarray, " n"]:
-    """Step sizes in the dtype of the parameters, where a positive one may not become 0 in silence."""
-    rounded = values.astype(dtype)
+    """Step sizes in the dtype of the parameters, where a positive one may not become 0 or infinite."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(dtype)
+    infinite = ~np.isfinite(rounded.astype(np.float64))
+    if infinite.any():
+        raise ValueError(
+            f"step_size: {values[infinite][0]:.3g} is infinite in {np.dtype(dtype)}, the dtype of the "
+            f"parameters, whose largest number is {float(jnp.finfo(dtype).max):.2g}. Lower it."
+        )
     lost = (values > 0) & (rounded == 0)
     if lost.any():
         limits, wider = jnp.finfo(dtype), "float64" if np.dtype(dtype).itemsize > 2 else "float32"

@@ -6,6 +6,7 @@ The loop hands over a `Checkpoint`, a value; a storage knows nothing of the loop
 from __future__ import annotations
 
 import math
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,7 +84,7 @@ class RunDirectory:
     """A run and the directory that it is stored in."""
 
     def __init__(self, path: Any, setup: Setup):
-        self.path, self.setup = Path(path), setup
+        self.path, self.setup = Path(os.path.realpath(path)), setup
         self.layout = fingerprint.layout(setup)
         self.config = fingerprint.config(setup, self.layout)
         self.surroundings = fingerprint.surroundings(setup)
@@ -120,12 +121,10 @@ class RunDirectory:
             trees.rebuilt(f"averages/{name}", arrays, like)
             for name, like in zip(store.file_names(setup.names), self.averages, strict=True)
         )
-        try:
-            totals, unit = Totals.from_json(record), record["unit"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise store.RunError(
-                f"{run.path}: the commit has no valid progress ({error!r})"
-            ) from error
+        totals = read_totals(run)
+        unit: Any = record.get("unit")
+        if not is_number(unit):
+            raise store.RunError(f"{run.path}: the commit does not say where to go on")
         estimator = setup.sampler.estimator
         if setup.fresh and estimator.seeks_mode:
             memory = jax.tree.map(lambda leaf: leaf[0], carry.state.memory)
@@ -217,14 +216,37 @@ def current_names(arrays: dict[str, Any]) -> dict[str, Any]:
 def read_leaves(run: store.Run, what: str, instead: str) -> dict[str, np.ndarray]:
     """The draws of each leaf, where they fit in memory."""
     leaves = run.leaves
-    needed = sum(np.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves.values())
-    check_memory(int(needed), what, instead)
+    needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves.values())
+    check_memory(needed, what, instead)
     return {name: np.asarray(leaf) for name, leaf in leaves.items()}
+
+
+def is_number(value: Any, kinds: tuple[type, ...] = (int,)) -> bool:
+    """Whether a value of a commit is a finite number from 0."""
+    return type(value) in kinds and 0 <= value < math.inf
+
+
+def read_totals(run: store.Run) -> Totals:
+    """How far a run is, from its commit; `RunError` for values that no run has."""
+    try:
+        totals = Totals.from_json(run.progress)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise store.RunError(f"{run.path}: the commit has no valid progress ({error!r})") from error
+    chains = range(run.config["num_chains"])
+    numbers = [totals.steps, totals.visits, totals.search_cost]
+    numbers += [number for each in totals.divergences for number in (each.chain, each.step)]
+    wrong = not all(map(is_number, numbers)) or not is_number(totals.seconds, (int, float))
+    if wrong or any(each.chain not in chains for each in totals.divergences):
+        raise store.RunError(f"{run.path}: the commit has no valid progress")
+    return totals
 
 
 def read_result(run: store.Run) -> Result:
     """The committed part of a run, without its model: draws are a dict by the names of the leaves."""
-    totals, config = Totals.from_json(run.progress), run.config
+    totals, config = read_totals(run), run.config
+    costs: list[Any] = [run.progress.get(name) for name in ("evaluations", "data_passes")]
+    if not all(is_number(cost, (int, float)) for cost in costs):
+        raise store.RunError(f"{run.path}: the commit does not say what the run has cost")
     advice = "Read them in parts with vrsgmcmc.store.open."
     draws = read_leaves(run, f"{run.path}: the draws", advice) or None
     diverged = [divergence.chain for divergence in totals.divergences]
@@ -232,8 +254,8 @@ def read_result(run: store.Run) -> Result:
     return Result(
         load_draws=partial(constant, draws),
         averages=run.averages,
-        evaluations=run.progress["evaluations"],
-        data_passes=run.progress["data_passes"],
+        evaluations=costs[0],
+        data_passes=costs[1],
         seconds=totals.seconds,
         state=None,  # type: ignore[arg-type]
         diverged=np.isin(np.arange(config["num_chains"]), diverged),

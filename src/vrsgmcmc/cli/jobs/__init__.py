@@ -5,6 +5,7 @@
     start.safetensors where the chains start, after a plan
     chains/           the run directory of `vr.sample`
     predictions.csv, findings.json, report.html, figures/
+    findings.sha256   sums of these, written last
 
 Nothing in such a directory names code: to resume a model of one's own, the user names it again.
 """

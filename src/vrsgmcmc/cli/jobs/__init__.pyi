@@ -1,3 +1,4 @@
+from . import outputs as outputs
 from . import stored_runs as stored_runs
 from .choose_sampler import SamplerChoice as SamplerChoice
 from .choose_sampler import choose as choose

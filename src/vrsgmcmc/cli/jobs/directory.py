@@ -1,6 +1,7 @@
 """The directory of a job: its record, its rows, and everything that is needed to resume it."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from vrsgmcmc.run.store import Folder, RunError, as_json, differences, trees
 
 from .. import configuration
 from ..configuration import OWN, Config
+from . import outputs
 from .choose_sampler import SamplerChoice
 from .problem import Problem, build_problem
 
@@ -52,7 +54,7 @@ class Job(NamedTuple):
 
 
 def is_job(path: Path) -> bool:
-    return (path / RECORD).is_file()
+    return path.is_dir() and Folder(path).exists(RECORD)
 
 
 def find(path: Path, config: Config, ready: SplitTable) -> Job | None:
@@ -71,7 +73,7 @@ def find(path: Path, config: Config, ready: SplitTable) -> Job | None:
                 f"--out {path} holds another run:{''.join(lines)}\nName another directory."
             )
         return job
-    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    names = Folder(path).names() if path.is_dir() else []
     # With a claim, `save` began a job here and was stopped. Without, files that have the names of a
     # job's belong to somebody else, and are not overwritten.
     unfinished = CLAIM in names and {CLAIM, DATA, START}.issuperset(names)
@@ -89,8 +91,9 @@ def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, c
     A claim is written first, so that the files of an interrupted `save` are recognised as ours, and
     the record last, so that a directory with a record is complete.
     """
-    path.mkdir(parents=True, exist_ok=True)
     folder = Folder(path)
+    with folder.explain(RECORD, 0):
+        folder.make()
     folder.write(CLAIM, b"")
     folder.sync()
     files = {DATA: rows_to_bytes(ready)}
@@ -120,9 +123,12 @@ def rows_to_bytes(ready: SplitTable) -> bytes:
 
 def load(path: Path) -> Job:
     """Read a job; `RunError` for anything that `save` did not write."""
-    record = read_record(path)
+    folder = Folder(path)
+    record = read_record(path, folder)
+    if folder.exists(CHAINS):
+        folder.names(CHAINS)  # `RunError` for a link: the run is inside the directory
     try:
-        files = {name: read_file(path, name, record["files"]) for name in record["files"]}
+        files = {name: read_file(folder, name, record["files"]) for name in record["files"]}
         x_train, y_train, x_test, y_test, test_rows = (files[DATA][name] for name in ARRAYS)
         table = record["table"]
         columns, labels, notes = (tuple(table[name]) for name in ("columns", "labels", "notes"))
@@ -134,19 +140,21 @@ def load(path: Path) -> Job:
         leaves = files.get(START)
         start = None if leaves is None else [leaves[str(i)] for i in range(len(leaves))]
         choice = SamplerChoice(dict(record["settings"]), start, tuple(record["notes"]))
-        return Job(path, config, ready, choice, str(record["command"]))
+        return Job(Path(os.path.abspath(path)), config, ready, choice, str(record["command"]))
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise RunError(f"{path / RECORD} is not the record of a job ({error!r}).") from error
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path, folder: Folder) -> dict[str, Any]:
     if not is_job(path):
         what = "no such directory" if not path.is_dir() else f"no run: it has no {RECORD}"
         raise RunError(f"{path}: {what}.")
     try:
-        with (path / RECORD).open("rb") as file:
-            record = json.loads(file.read(LARGEST_RECORD))
+        content = folder.read(RECORD, LARGEST_RECORD)
+        record = json.loads(content)
         damaged = record.pop("sha256") != store.record(as_json(record)).sha256
+    except RunError:
+        raise
     except (ValueError, KeyError, AttributeError, RecursionError, TypeError):
         damaged, record = True, {}
     if damaged:
@@ -157,15 +165,16 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_file(path: Path, name: str, files: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def read_file(folder: Folder, name: str, files: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The arrays of one file of a job, compared with its length and sha256 in the record."""
     if name not in (DATA, START):
-        raise RunError(f"{path / RECORD} names a file that is none of a job: {name!r}.")
-    file = path / name
-    if not file.is_file():
-        raise RunError(f"{file} is missing. {REPAIR}")
-    check_memory(2 * file.stat().st_size, f"{file}", "Use a machine with more memory.")
-    data = file.read_bytes()
+        raise RunError(f"{folder.path / RECORD} names a file that is none of a job: {name!r}.")
+    file = folder.path / name
+    try:
+        check_memory(2 * folder.size(name), f"{file}", "Use a machine with more memory.")
+        data = folder.read(name)
+    except FileNotFoundError:
+        raise RunError(f"{file} is missing. {REPAIR}") from None
     if list(store.record(data)) != files[name]:
         raise RunError(f"{file} is damaged. {REPAIR}")
     return trees.from_bytes(data)
@@ -173,12 +182,13 @@ def read_file(path: Path, name: str, files: Mapping[str, Any]) -> dict[str, np.n
 
 def verify(path: Path) -> list[str]:
     """Compare every file of a job, or of a bare run directory, with its sum; returns the problems."""
+    output_problems = outputs.problems(path)
     if not is_job(path):
-        return store.verify(path)
+        return store.verify(path) + output_problems
     try:
         job = load(path)
     except ValueError as error:
-        return [str(error)]
+        return [str(error), *output_problems]
     if not job.chains.exists():
-        return []  # nothing was sampled yet
-    return [f"{CHAINS}/{text}" for text in store.verify(job.chains)]
+        return output_problems  # nothing was sampled yet
+    return [f"{CHAINS}/{text}" for text in store.verify(job.chains)] + output_problems

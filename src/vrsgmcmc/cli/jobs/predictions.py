@@ -11,16 +11,19 @@ from scipy.special import logsumexp
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Audit, audit
 from vrsgmcmc.core import bounded_jit
-from vrsgmcmc.experiments import save_csv
+from vrsgmcmc.experiments import csv_text
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
+from vrsgmcmc.run.store import Folder
 
 from .directory import Job
+from .outputs import FINDINGS, PREDICTIONS, SUMS, write_sums
 from .problem import Problem, log_likelihoods
 
 MOST_DRAWS = 400  # that predictions are averaged over
 MOST_NUMBERS = 2 * 10**7  # draws times test rows
 QUANTILES = (0.05, 0.95)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # how a cell begins that may be a formula
 # predictions, scores by name, and rows of predictions.csv
 Scores = tuple[Probabilities | Predictions | None, dict[str, float], list[dict[str, Any]]]
 
@@ -116,14 +119,26 @@ def score_classes(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
     table = [
         {
             "row": int(row),
-            "actual": labels[true],
-            "predicted": labels[int(probabilities.argmax())],
+            "actual": spreadsheet_text(labels[true]),
+            "predicted": spreadsheet_text(labels[int(probabilities.argmax())]),
             **{f"P({name})": f"{p:.6g}" for name, p in zip(labels, probabilities, strict=True)},
         }
         for row, true, probabilities in zip(job.ready.test_rows, truth, each, strict=True)
     ]
     scores = {"accuracy": curve.accuracy, "brier_score": curve.brier}
     return predictive, {**scores, "calibration_error": curve.ece}, table
+
+
+def spreadsheet_text(name: str) -> str:
+    """A name that no spreadsheet runs as a formula: with an apostrophe in front where it could be one.
+
+    A name that begins with an apostrophe gets another, so that taking one off gives the name back.
+    """
+    try:
+        float(name)  # -1 is a number, and no formula
+    except ValueError:
+        return f"'{name}" if name.startswith(FORMULA) else name
+    return name
 
 
 def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
@@ -153,13 +168,13 @@ def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
 
 def write(job: Job, problem: Problem, result: Result, findings: Findings) -> list[str]:
     """Write predictions.csv, findings.json and the report; returns the names of the files."""
-    files = []
+    folder, files = Folder(job.path), []
+    folder.remove(SUMS)  # until all is written
     if findings.table:
-        save_csv(job.path / "predictions.csv", findings.table)
-        files.append("predictions.csv")
-    (job.path / "findings.json").write_text(
-        json.dumps(findings.scores, indent=1) + "\n", encoding="utf-8"
-    )
+        folder.write(PREDICTIONS, csv_text(findings.table).encode())
+        files.append(PREDICTIONS)
+    folder.write(FINDINGS, f"{json.dumps(findings.scores, indent=1)}\n".encode())
+    files.append(FINDINGS)
     ready = job.ready
     rows = f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test"
     facts = {
@@ -180,4 +195,6 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         command=job.command,
         facts=facts,
     )
-    return [*files, "findings.json", *reports.write(page, job.path)[:1]]
+    pages = reports.write(page, job.path)
+    write_sums(job.path, [*files, *pages])
+    return [*files, *pages[:1]]

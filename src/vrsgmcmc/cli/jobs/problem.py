@@ -16,6 +16,7 @@ from ..configuration import MODELS, Config, names_code
 from . import user_model
 
 LEAST_NOISE = 1e-4  # of the target's variance: least squares can fit a few rows exactly
+MOST_PARAMETERS = 10**7  # of a model on a table: every one has a name
 TASKS = {"logistic": "classification", "softmax": "classification", "linear": "regression"}
 
 
@@ -77,6 +78,7 @@ def build_problem(config: Config, ready: SplitTable, function: Callable | None =
         x, x_test = datasets.with_intercept(x), datasets.with_intercept(x_test)
         columns = ("intercept", *columns)
     d, classes, prior = x.shape[1], len(ready.labels), config.prior_variance
+    check_dimension(config, d, classes)
     noise: Any = None
     notes, names = [], None
     if not classes and config.model in MODELS:
@@ -111,6 +113,18 @@ def build_problem(config: Config, ready: SplitTable, function: Callable | None =
     return Problem(
         posterior, (x, y), (x_test, y_test), init, predict, bool(classes), names, noise, (*notes,)
     )
+
+
+def check_dimension(config: Config, d: int, classes: int) -> None:
+    """Refuse a model of the table that is too large, before anything of its size is made."""
+    outputs = classes or 1
+    sizes = {"softmax": (d + 1) * outputs, "mlp": (d + 1 + outputs) * config.hidden + outputs}
+    if (count := sizes.get(config.model, d)) > MOST_PARAMETERS:
+        raise ValueError(
+            f"{config.model} on {d:,} columns{f' and {classes:,} classes' if classes else ''} has "
+            f"{count:,} parameters, more than {MOST_PARAMETERS:,}. Choose fewer columns with "
+            f"--features{', or a smaller --hidden' if config.model == 'mlp' else ''}."
+        )
 
 
 def first_output(net: Any, x: Any) -> Any:

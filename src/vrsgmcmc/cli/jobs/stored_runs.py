@@ -1,7 +1,6 @@
 """Runs on disk, of a job or of the library, read without their models: summaries and comparisons."""
 
-import json
-import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +11,9 @@ from vrsgmcmc import reports
 from vrsgmcmc.reports import Report, Section, Summary, Table, cell
 from vrsgmcmc.run import Result, read_result, store
 
+from . import outputs
 from .directory import CHAINS, Job, is_job, load
 
-FINDINGS = "findings.json"
-LARGEST_FINDINGS = 2**20
 MOST_PARAMETERS = 50  # in the table of a comparison
 MOST_IN_FIGURE = 20  # of a comparison
 
@@ -37,19 +35,29 @@ class StoredRun(NamedTuple):
     @property
     def scores(self) -> dict[str, float]:
         """The scores of the job on its test rows; empty before there are any."""
-        try:
-            with (self.path / FINDINGS).open("rb") as file:
-                scores = json.loads(file.read(LARGEST_FINDINGS))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        items = scores.items() if isinstance(scores, dict) else ()
-        return {k: v for k, v in items if isinstance(v, float) and math.isfinite(v)}
+        return outputs.read_scores(self.path)[0]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is wrong with the directory, and with the scores."""
+        return [*self.directory.notes, *outputs.read_scores(self.path)[1]]
 
     @property
     def sampler(self) -> str:
         """The names of estimator and integrator."""
         config = self.directory.config
-        return f"{config['estimator']['name']} + {config['integrator']['name']}"
+        try:
+            return f"{config['estimator']['name']} + {config['integrator']['name']}"
+        except (KeyError, TypeError) as error:
+            raise store.RunError(f"{self.path}: the commit names no sampler") from error
+
+    @property
+    def step_size(self) -> float:
+        """The largest of the chains."""
+        try:
+            return float(np.max(self.directory.config["step_size"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise store.RunError(f"{self.path}: the commit has no step size") from error
 
 
 def open_run(path: Path) -> StoredRun:
@@ -59,7 +67,7 @@ def open_run(path: Path) -> StoredRun:
     if job is not None and not chains.exists():
         raise store.RunError(f"{path}: nothing is sampled yet. Start it: vrsgmcmc resume {path}")
     run = store.open(chains)
-    return StoredRun(path, run, job, read_result(run))
+    return StoredRun(Path(os.path.abspath(path)), run, job, read_result(run))
 
 
 def report(run: StoredRun, command: str) -> Report:
@@ -75,7 +83,7 @@ def report(run: StoredRun, command: str) -> Report:
             *reports.divergence_sections(run.result),
             *reports.posterior_sections(run.result, summary),
         ],
-        facts={"command": command, **environment, "notes": " ".join(run.directory.notes) or "none"},
+        facts={"command": command, **environment, "notes": " ".join(run.notes) or "none"},
     )
 
 
@@ -91,7 +99,7 @@ def compare(runs: list[StoredRun], command: str) -> Report:
     columns = [  # title, format, a value for each run
         ("run", "", names),
         ("sampler", "", [run.sampler for run in runs]),
-        ("step size", ".3g", [float(np.max(run.directory.config["step_size"])) for run in runs]),
+        ("step size", ".3g", [run.step_size for run in runs]),
         ("steps", ",", [result.num_steps for result in results]),
         ("passes", ".1f", [result.data_passes for result in results]),
         ("seconds", ".1f", [result.seconds for result in results]),

@@ -6,9 +6,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import transforms
-from .read import Table, parse_number
+from .columns import Table
+from .read import parse_number
 
 FEW_VALUES = 20  # a target with at most so many whole numbers holds labels
+MOST_CLASSES = 1000
 LARGEST = float(np.finfo(np.float32).max ** 0.5)  # the square of it is finite in float32
 
 
@@ -82,7 +84,7 @@ def encode_labels(table: Table) -> tuple[tuple[str, ...], np.ndarray]:
             f"target {table.target!r} is {label_text(values[0])!r} in every row: no class to tell "
             "apart."
         )
-    if values.size > max(FEW_VALUES, len(codes) // 2):
+    if values.size > max(FEW_VALUES, min(len(codes) // 2, MOST_CLASSES)):
         raise ValueError(
             f"target {table.target!r} has {values.size} different values in {len(codes)} rows: these "
             "are no classes. Use --model linear, or mlp with --task regression."

@@ -1,36 +1,21 @@
 """Read a table from a file: numbers to predict from, and a target of numbers or text."""
 
 import csv
-import difflib
 import math
-import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import psutil
-from jaxtyping import Float, Int
 
-from ..arrays import array_errors, read_array
+from .array_files import read_npy, read_npz
+from .columns import LONGEST_LABEL, LONGEST_NAME, Table, check_width, choose_columns
 
-ROWS_AT_ONCE = 4096
+CELLS_AT_ONCE = 2**18
+LONGEST_HEADER = 2**24  # characters of the first line
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 MISSING_TARGET = {"", "na", "n/a", "nan"}  # "none" can be a class
-SAVE_AGAIN = "Save it again with numpy, as arrays of numbers: array.astype(float)."
-
-
-class Table(NamedTuple):
-    """Rows in the order of the file."""
-
-    x: Float[np.ndarray, "n d"]
-    y: np.ndarray  # [n], numbers or text
-    columns: tuple[str, ...]
-    target: str
-    rows: Int[np.ndarray, " n"]  # numbers of lines in a CSV file, from 1, or of rows, from 0
-    place: str  # what `rows` counts: "line" or "row"
-    notes: tuple[str, ...] = ()
 
 
 def read(path: Path, target: str, features: Sequence[str] = (), missing: str = "refuse") -> Table:
@@ -85,20 +70,24 @@ def drop_empty(path: Path, table: Table, missing: str) -> Table:
 def read_csv(path: Path, target: str, features: Sequence[str]) -> Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            first = file.readline()
+            first = file.readline(LONGEST_HEADER)
+            if len(first) == LONGEST_HEADER:
+                raise ValueError(
+                    f"{path}: the first line is longer than {LONGEST_HEADER:,} characters. It must "
+                    "name the columns."
+                )
             file.seek(0)
             lines = csv.reader(file, delimiter=max(",;\t", key=first.count), strict=True)
             header = [name.strip() for name in next(lines, [])]
             check_header(path, header)
             names = choose_columns(path, header, target, features)
+            place = {name: number for number, name in enumerate(header)}
             values, labels, rows = [], [], []
             for block in blocks(path, lines, len(header)):
                 columns = list(zip(*(cells for _, cells in block), strict=True))
-                numbers = [
-                    parse_column(path, name, columns[header.index(name)], block) for name in names
-                ]
+                numbers = [parse_column(path, name, columns[place[name]], block) for name in names]
                 values.append(np.array(numbers, np.float64).reshape(len(names), len(block)).T)
-                labels += [cell.strip() for cell in columns[header.index(target)]]
+                labels += [cell.strip() for cell in columns[place[target]]]
                 rows += [line for line, _ in block]
     except UnicodeDecodeError as error:
         raise ValueError(
@@ -107,13 +96,14 @@ def read_csv(path: Path, target: str, features: Sequence[str]) -> Table:
     except csv.Error as error:
         raise ValueError(f"{path} is no CSV: {error}. Save the table as CSV again.") from error
     x = np.concatenate(values) if values else np.empty((0, len(names)))
-    return Table(x, parse_target(labels), names, target, np.array(rows, int), "line")
+    y = parse_target(path, target, labels, rows)
+    return Table(x, y, names, target, np.array(rows, int), "line")
 
 
 def blocks(path: Path, lines: Any, width: int) -> Iterator[list[tuple[int, list[str]]]]:
     """Blocks of rows with their line numbers, without blank lines."""
     numbered = ((lines.line_num, cells) for cells in lines if cells)
-    while block := list(islice(numbered, ROWS_AT_ONCE)):
+    while block := list(islice(numbered, max(1, CELLS_AT_ONCE // width))):
         for line, cells in block:
             if len(cells) != width:
                 raise ValueError(
@@ -153,107 +143,41 @@ def parse_number(cell: str) -> float | None:
     return None if "_" in cell else number  # Python accepts 1_000, which is no usual number
 
 
-def parse_target(cells: list[str]) -> np.ndarray:
+def parse_target(path: Path, target: str, cells: list[str], rows: list[int]) -> np.ndarray:
     """The target as numbers if all cells are numbers or empty, else as text."""
     cells = ["" if cell.lower() in MISSING_TARGET else cell for cell in cells]
     numbers = [parse_number(cell) for cell in cells]
     if all(number is not None and (cell == "") == math.isnan(number)
            for cell, number in zip(cells, numbers, strict=True)):  # fmt: skip
         return np.array(numbers, np.float64)
+    for cell, row in zip(cells, rows, strict=True):
+        if len(cell) > LONGEST_LABEL:
+            raise ValueError(
+                f"{path}: line {row}, target {target!r}: the name of a class has at most "
+                f"{LONGEST_LABEL} characters, got {len(cell)}: {cell[:40]!r}... Use shorter names."
+            )
     return np.array(cells, str)
 
 
 def check_header(path: Path, header: list[str]) -> None:
     if not any(header):
         raise ValueError(f"{path} is empty: its first line must name the columns.")
+    check_width(path, len(header))
     if all(parse_number(name) is not None for name in header):
         raise ValueError(
             f"{path}: the first line holds numbers, not the names of columns. Add a line with names."
         )
+    names: set[str] = set()
     for number, name in enumerate(header):
         if not name:
             raise ValueError(
                 f"{path}: column {number + 1} has no name. Give it one in the first line."
             )
-        if name in header[:number]:
+        if len(name) > LONGEST_NAME:
+            raise ValueError(
+                f"{path}: the name of column {number + 1} has {len(name)} characters, and at most "
+                f"{LONGEST_NAME} are allowed: {name[:40]!r}..."
+            )
+        if name in names:
             raise ValueError(f"{path}: two columns have the name {name!r}. Rename one of them.")
-
-
-def choose_columns(
-    path: Path, header: Sequence[str], target: str, features: Sequence[str]
-) -> tuple[str, ...]:
-    """The names of the columns to predict from: `features`, or all but the target."""
-    for name in (target, *features):
-        if name not in header:
-            near = difflib.get_close_matches(name, header, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            listed = ", ".join(header[:20]) + (", ..." if len(header) > 20 else "")
-            raise ValueError(f"{path} has no column {name!r}.{hint} Its columns are: {listed}.")
-    names = tuple(features) or tuple(name for name in header if name != target)
-    if not names:
-        raise ValueError(
-            f"{path} has only the target {target!r}: there is nothing to predict it from."
-        )
-    return names
-
-
-def read_npz(path: Path, target: str, features: Sequence[str]) -> Table:
-    with array_errors(path, SAVE_AGAIN), zipfile.ZipFile(path) as archive:
-        arrays = read_members(archive)
-    columns: dict[str, np.ndarray] = {}
-    for name, array in arrays.items():
-        if array.ndim == 1:
-            columns[name] = array
-        elif array.ndim == 2 and name != target:
-            columns |= {f"{name}[{j}]": array[:, j] for j in range(array.shape[1])}
-        else:
-            raise ValueError(
-                f"{path}: array {name!r} has shape {array.shape}; "
-                + ("a target has one axis" if name == target else "arrays have one or two axes")
-                + ", and the first counts the data."
-            )
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"{path}: arrays must have the same length, got {lengths}.")
-    return array_table(path, columns, target, features)
-
-
-def read_members(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name, unpacked in memory and not to disk."""
-    size = sum(member.file_size for member in archive.infolist())
-    free = psutil.virtual_memory().available
-    if 2 * size > free:
-        raise ValueError(f"unpacked it needs {2 * size:,} bytes and {free:,} are free")
-    arrays = {}
-    for member in archive.infolist():
-        with archive.open(member) as file:
-            arrays[member.filename.removesuffix(".npy")] = read_array(file)
-    return arrays
-
-
-def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
-    with array_errors(path, SAVE_AGAIN), path.open("rb") as file:
-        array = read_array(file)
-    if array.ndim != 2:
-        raise ValueError(f"{path} has shape {array.shape}; a table has two axes, rows and columns.")
-    width = array.shape[1]
-    if target.lstrip("-").isdecimal() and -width <= int(target) < 0:
-        target = str(width + int(target))  # -1 is the last column
-    return array_table(path, {str(j): array[:, j] for j in range(width)}, target, features)
-
-
-def array_table(
-    path: Path, columns: dict[str, np.ndarray], target: str, features: Sequence[str]
-) -> Table:
-    """The table of the columns that are chosen from an array file."""
-    names = choose_columns(path, list(columns), target, features)
-    for name in (*names, target):
-        kind = columns[name].dtype.kind
-        if kind not in ("biufU" if name == target else "biuf"):
-            raise ValueError(
-                f"{path}: column {name!r} has dtype {columns[name].dtype}. Encode it as numbers."
-            )
-    x = np.stack([columns[name].astype(np.float64) for name in names], axis=1)
-    y = columns[target]
-    y = np.char.strip(y) if y.dtype.kind == "U" else y.astype(np.float64)
-    return Table(x, y, names, target, np.arange(len(y)), "row")
+        names.add(name)

@@ -13,21 +13,25 @@
 
 A commit syncs every file it points at and then renames itself into place, so at every moment one
 of the two commits is whole. Chunks of draws are written whole and never again; what a crash leaves
-behind the last commit is overwritten. Nothing is pickled, no path is absolute, and nothing in a run
-directory names code: the structure of the parameters comes from the caller, arrays go by the names
-of its leaves.
+behind the last commit is overwritten. All files are opened in `folder`: below the directory no link is
+followed, and nothing but regular files is read or written. Nothing is pickled, no path is absolute,
+and nothing in a run directory names code: the structure of the parameters comes from the caller,
+arrays go by the names of its leaves.
 """
 
 from . import trees
 from .draws import file_names
+from .entry import finished, write
 from .environment import differences, without_home, xla_flags
-from .files import Folder, RunError, as_json, exclusive, record
+from .files import as_json, exclusive, record
+from .folder import Folder, IrregularFile, RunError
 from .reader import Run, open, verify
 from .trees import named, rebuilt
-from .writer import Writer, finished, pause_after, write
+from .writer import Writer, pause_after
 
 __all__ = [
     "Folder",
+    "IrregularFile",
     "Run",
     "RunError",
     "Writer",

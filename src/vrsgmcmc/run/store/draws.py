@@ -1,33 +1,33 @@
 """Draws on disk: a zarr array for each leaf, [chain, draw, ...], in chunks of draws of all chains.
 
-zarr encodes in memory and `files` writes, so that every byte of a run goes to disk one way. The
-shape is that of the whole run from the beginning: no file of `draws.zarr` is written twice.
+zarr encodes in memory and `folder` writes, so that every byte of a run goes to disk one way. The shape
+is that of the whole run from the beginning: no file of `draws.zarr` is written twice. Reading does not
+use zarr's metadata: the layout is part of the commit, and a chunk is little-endian numbers and their
+crc32c, so no file of `draws.zarr` can choose how another one is decoded.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
-from zarr.storage import LocalStore, MemoryStore
+from zarr.storage import MemoryStore
 
 from vrsgmcmc.core import distinct
-
-from .files import RunError
 
 CHUNK_BYTES = 2**22  # of one chunk of draws, all leaves and chains together
 CHECKSUM_BYTES = 4
 FOLDER = "draws.zarr"
 KINDS = ("float16", "float32", "float64")
+MOST = 2**53  # of any count
+MOST_AXES = 32
 RESERVED = ("chain", "draw", "c", "zarr.json")  # dimensions, and names of zarr's own
 
 
@@ -55,22 +55,25 @@ class Layout:
         for (name, leaf), variable in zip(named, variables, strict=True):
             kind = str(leaf.dtype) if str(leaf.dtype) in KINDS else "float32"
             leaves.append(Leaf(name, variable, tuple(leaf.shape), kind))
-        one = chains * sum(draw_bytes(leaf) for leaf in leaves)
-        return cls(tuple(leaves), chains, draws, max(1, min(draws, CHUNK_BYTES // max(one, 1))))
+        layout = cls(tuple(leaves), chains, draws, 1)
+        fitting = CHUNK_BYTES // max(layout.draw_bytes, 1)
+        return replace(layout, chunk=max(1, min(draws, fitting)))
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Layout:
         """Read from a run directory: every value is checked."""
         leaves = tuple(
-            Leaf(str(leaf["name"]), str(leaf["variable"]), tuple(leaf["shape"]), leaf["dtype"])
+            Leaf(leaf["name"], leaf["variable"], tuple(leaf["shape"]), leaf["dtype"])
             for leaf in value["leaves"]
         )
         numbers = [value["chains"], value["draws"], value["chunk"]]
         sizes = [*numbers, *(length for leaf in leaves for length in leaf.shape)]
-        if any(type(size) is not int or size < 0 for size in sizes) or numbers[2] < 1:
+        if not all(map(is_count, sizes)) or numbers[2] < 1:
             raise ValueError("sizes are whole numbers")
-        if any(leaf.dtype not in KINDS for leaf in leaves):
-            raise ValueError("draws are floating numbers")
+        if any(leaf.dtype not in KINDS or len(leaf.shape) > MOST_AXES for leaf in leaves):
+            raise ValueError("draws are arrays of floating numbers")
+        if not all(type(name) is str for leaf in leaves for name in leaf[:2]):
+            raise ValueError("names are text")
         if file_names([leaf.variable for leaf in leaves]) != [leaf.variable for leaf in leaves]:
             raise ValueError("not the name of a file")
         return cls(leaves, *numbers)
@@ -80,6 +83,17 @@ class Layout:
         return {"leaves": leaves, "chains": self.chains, "draws": self.draws, "chunk": self.chunk}
 
     @property
+    def draw_bytes(self) -> int:
+        """Bytes of one draw of all chains."""
+        return self.chains * sum(draw_bytes(leaf) for leaf in self.leaves)
+
+    @property
+    def chunk_folder(self) -> str:
+        """The folder with an entry for each chunk of the first leaf that has numbers."""
+        leaf = next(leaf for leaf in self.leaves if 0 not in leaf.shape)
+        return f"{FOLDER}/posterior/{leaf.variable}/c/0"
+
+    @property
     def nbytes(self) -> int:
         """Bytes on disk when the run is finished."""
         chunks = -(-self.draws // self.chunk)
@@ -87,12 +101,14 @@ class Layout:
 
     def files(self, chunks: int) -> Iterator[tuple[str, int]]:
         """Name and length of the files of the first chunks, in the order they are written."""
-        for number in range(chunks):
-            for leaf in self.leaves:
-                if 0 in leaf.shape:
-                    continue  # no numbers, no file
-                length = self.chains * self.chunk * draw_bytes(leaf) + CHECKSUM_BYTES
-                yield chunk_name(leaf, number), length
+        leaves = [leaf for leaf in self.leaves if 0 not in leaf.shape]  # no numbers, no file
+        for number in range(chunks if leaves else 0):
+            for leaf in leaves:
+                yield chunk_name(leaf, number), self.chunk_bytes(leaf)
+
+    def chunk_bytes(self, leaf: Leaf) -> int:
+        """The length of the file of a chunk."""
+        return self.chains * self.chunk * draw_bytes(leaf) + CHECKSUM_BYTES
 
     def arrays(self) -> tuple[dict[str, Any], list[zarr.Array]]:
         """The arrays in memory, without draws, and the dict that holds their files."""
@@ -118,16 +134,24 @@ class Layout:
             zarr.consolidate_metadata(store)
         return files, arrays
 
-    def unreadable(self, path: Path, name: str) -> str | None:
-        """What is wrong with one chunk, by its own checksum."""
-        _, _, variable, _, _, number, *_ = name.split("/")
-        leaf = next(leaf for leaf in self.leaves if leaf.variable == variable)
-        start = int(number) * self.chunk
-        try:
-            open_array(path, self, leaf)[:, start : start + self.chunk]
-        except (RunError, ValueError, OSError) as error:
-            return f"damaged ({error})"
-        return None
+    def decode(self, leaf: Leaf, content: bytes) -> np.ndarray:
+        """The draws of a chunk, [chain, draw, ...], from the bytes of its file."""
+        kind, shape = np.dtype(leaf.dtype), (self.chains, self.chunk, *leaf.shape)
+        numbers = np.frombuffer(content, kind.newbyteorder("<"), math.prod(shape))
+        return numbers.reshape(shape).astype(kind, copy=False)
+
+    def is_whole(self, name: str, content: bytes) -> bool:
+        """Whether the crc32c of a chunk is right: its numbers, encoded again, give the same bytes."""
+        leaf = next(leaf for leaf in self.leaves if leaf.variable == name.split("/")[2])
+        encoded, (array,) = replace(self, leaves=(leaf,), draws=self.chunk).arrays()
+        array[...] = self.decode(leaf, content)
+        first = chunk_name(leaf, 0).removeprefix(f"{FOLDER}/")
+        return len(content) == self.chunk_bytes(leaf) and encoded[first].to_bytes() == content
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value of a file counts something."""
+    return type(value) is int and 0 <= value <= MOST
 
 
 def draw_bytes(leaf: Leaf) -> int:
@@ -148,26 +172,3 @@ def file_names(names: Sequence[str]) -> list[str]:
     """Names fit for files on every system, no two alike: a name cannot leave its folder."""
     plain = [re.sub(r"[^\w.,=+@()\[\]-]", "_", name)[:60] for name in names]
     return distinct([re.sub(r"^\.|\.$", "_", name) or "_" for name in plain], RESERVED)
-
-
-def open_array(path: Path, layout: Layout, leaf: Leaf) -> zarr.Array:
-    """One array, when its metadata is what this library writes: no other codec is ever run."""
-    folder = path / FOLDER / "posterior" / leaf.variable
-    try:
-        metadata = json.loads((folder / "zarr.json").read_bytes())
-        codecs = [codec["name"] for codec in metadata["codecs"]]
-        fine = (
-            metadata["zarr_format"] == 3
-            and codecs == ["bytes", "crc32c"]
-            and metadata["data_type"] == leaf.dtype
-            and tuple(metadata["shape"]) == (layout.chains, layout.draws, *leaf.shape)
-            and metadata["chunk_grid"]["configuration"]["chunk_shape"][1] == layout.chunk
-            and not metadata.get("storage_transformers")
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        fine = False
-    if not fine:
-        raise RunError(
-            f"{FOLDER}/posterior/{leaf.variable}/zarr.json is damaged or not of this run"
-        )
-    return zarr.open_array(LocalStore(folder, read_only=True), mode="r", zarr_format=3)

@@ -8,7 +8,7 @@ from typing import Any
 from vrsgmcmc.core import Sampler, to_json
 
 from . import environment
-from .files import RunError
+from .folder import RunError
 
 logger = logging.getLogger("vrsgmcmc")
 DEFAULTS = {f.name: to_json(f.default) for f in fields(Sampler) if f.default is not MISSING}
@@ -30,7 +30,8 @@ def check_same(
     reasons = [text for _, text in other] + binding
     if reasons:
         more = ""
-        versions = [each.get("versions", {}).get("vrsgmcmc") for each in (there, surroundings)]
+        parts = [each.get("versions") for each in (there, surroundings)]
+        versions = [part.get("vrsgmcmc") if isinstance(part, dict) else None for part in parts]
         if versions[0] != versions[1] and any(name.startswith("model") for name, _ in other):
             more = (
                 f" The run was made with vrsgmcmc {versions[0]}, and this is {versions[1]}: a step of "

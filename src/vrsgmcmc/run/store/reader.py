@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,61 +15,74 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from . import commits, trees
-from .commits import CURRENT, METRICS, PREVIOUS
-from .draws import Layout, Leaf, dimensions, file_names, open_array
-from .files import RunError, problem
+from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
+from .draws import Layout, Leaf, chunk_name, dimensions, file_names
+from .files import length_problem, problem
+from .folder import Folder, RunError
 
 if TYPE_CHECKING:
     import xarray
 
+logger = logging.getLogger("vrsgmcmc")
+
 
 def open(path: Any) -> Run:
     """Open a run directory to read it. What is damaged is not read: see `Run.notes`, `verify`."""
-    path = Path(path)
-    if not path.is_dir() or not commits.is_run(path):
+    folder = Folder(path)
+    if not folder.path.is_dir() or not commits.is_run(folder):
         raise RunError(f"{str(path)!r} is not a run directory: it has no {CURRENT}.")
-    commit, notes = newest(path, thorough=False)
-    return Run(path, commit, tuple(notes))
+    commit, notes = newest(folder, thorough=False)
+    sides = commits.side_problems(folder, commit)
+    notes += [f"{name}: {what}" for name, what in sides.items()]
+    if LEDGER in sides and commit["chunks"]:
+        text = "draws are checked by crc32c alone, which cannot see a chunk in the wrong place"
+        notes.append(f"{LEDGER}: {text}")
+        logger.warning("%s: %s: %s; %s", folder.path.name, LEDGER, sides[LEDGER], text)
+    return Run(folder.path, commit, tuple(notes))
 
 
-def newest(path: Path, thorough: bool) -> tuple[dict[str, Any], list[str]]:
+def newest(folder: Folder, thorough: bool) -> tuple[dict[str, Any], list[str]]:
     """The newest whole commit, and what is wrong with a newer one."""
     notes = []
     for name in (CURRENT, PREVIOUS):
-        try:
-            commit = commits.load(path, name)
-            wrong = commits.state_problems(path, commit)
-            wrong += commits.chunk_problems(path, commit, thorough)
-        except RunError as error:
-            commit, wrong = None, [f"{name}: {error}"]
+        commit, wrong = inspect(folder, name, thorough)
         if commit is not None and not wrong:
             if notes:
-                steps = commit["progress"].get("steps")
+                steps = commit["progress"]["steps"]
                 notes.append(f"going back to the commit before, at step {steps}")
             return commit, notes
         notes += [text for text in wrong if text not in notes]
     raise RunError(
-        f"run_dir={str(path)!r}: no whole commit is left ({'; '.join(notes)}). Put the damaged files "
-        "back from a copy, or sample again in another directory; what is whole can still be read."
+        f"run_dir={str(folder.path)!r}: no whole commit is left ({'; '.join(notes)}). Put the damaged "
+        "files back from a copy, or sample again in another directory; what is whole can still be read."
     )
+
+
+def inspect(folder: Folder, name: str, thorough: bool) -> tuple[dict[str, Any] | None, list[str]]:
+    """One of the two commits, and what is wrong with the files that it cannot do without."""
+    try:
+        commit = commits.load(folder, name)
+        wrong = commits.state_problems(folder, commit)
+        counts = [] if wrong else commits.count_problems(folder, commit)
+        wrong += [f"{name}: {text}" for text in counts]
+        if not counts:
+            wrong += commits.chunk_problems(folder, commit, thorough)
+        return commit, wrong
+    except RunError as error:
+        return None, [f"{name}: {error}"]
 
 
 def verify(path: Any) -> list[str]:
     """Check every file of a run against its sha256. The problems found; none: all is as committed."""
-    path, problems = Path(path), []
-    if not path.is_dir() or not commits.is_run(path):
+    folder, problems = Folder(path), []
+    if not folder.path.is_dir() or not commits.is_run(folder):
         return [f"{str(path)!r} is not a run directory: it has no {CURRENT}"]
     for name in (CURRENT, PREVIOUS):
-        try:
-            commit = commits.load(path, name)
-            sides = commits.side_problems(path, commit)
-            wrong = commits.state_problems(path, commit)
+        commit, wrong = inspect(folder, name, thorough=True)
+        if commit is not None:
+            sides = commits.side_problems(folder, commit)
             wrong += [f"{side}: {what}" for side, what in sides.items()]
-            wrong += commits.chunk_problems(path, commit, thorough=True)
-        except RunError as error:
-            wrong = [f"{name}: {error}"]
-        else:
-            if not commit.get("previous") and not (path / PREVIOUS).exists():
+            if not commit.get("previous") and not folder.exists(PREVIOUS):
                 return problems + wrong  # the first commit of a run has none before it
         problems += [text for text in wrong if text not in problems]
     return problems
@@ -80,6 +95,11 @@ class Run:
     path: Path
     commit: dict[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()  # what is wrong with it
+    folder: Folder = field(init=False, repr=False)
+    checked: set[str] = field(init=False, repr=False, default_factory=set)  # names of chunks
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Folder(self.path))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -104,10 +124,15 @@ class Run:
     def arrays(self) -> dict[str, np.ndarray]:
         """The state of the chains, by name."""
         name = commits.state_name(self.commit["number"])
-        wrong = problem(self.path / name, self.commit["files"][name])
+        wrong = problem(self.folder, name, self.commit["files"][name])
         if wrong:
             raise RunError(f"{self.path / name}: {wrong}")
-        return trees.from_bytes((self.path / name).read_bytes())
+        return trees.from_bytes(self.folder.read(name))
+
+    @cached_property
+    def ledger(self) -> dict[str, str]:
+        """The sha256 of the chunks of draws; empty where their file is damaged."""
+        return commits.ledger(self.folder, self.commit)
 
     @property
     def averages(self) -> dict[str, Any]:
@@ -127,11 +152,14 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """A dict for each commit; none where the file is damaged."""
-        expected = self.commit["files"][METRICS]
-        if problem(self.path / METRICS, expected, prefix=True):
+        expected = self.commit["files"].get(METRICS)
+        if expected is None or problem(self.folder, METRICS, expected, prefix=True):
             return []
-        with (self.path / METRICS).open("rb") as file:
-            return [json.loads(line) for line in file.read(expected.length).splitlines()]
+        lines = self.folder.read(METRICS, expected.length).splitlines()
+        try:
+            return [json.loads(line) for line in lines]
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.path / METRICS} has lines that are no JSON ({error})") from error
 
     @property
     def leaves(self) -> dict[str, Stored]:
@@ -167,11 +195,10 @@ class Stored(BackendArray):
     """The committed draws of one leaf, [chain, draw, ...]: whole chunks on disk, then the tail."""
 
     def __init__(self, run: Run, layout: Layout, leaf: Leaf):
-        self.run, self.leaf = run, leaf
+        self.run, self.layout, self.leaf = run, layout, leaf
         self.whole = min(run.commit["chunks"] * layout.chunk, run.commit["draws"])
         self.shape = (layout.chains, run.commit["draws"], *leaf.shape)
         self.dtype = np.dtype(leaf.dtype)
-        self.array = open_array(run.path, layout, leaf)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         support = indexing.IndexingSupport.BASIC
@@ -183,36 +210,63 @@ class Stored(BackendArray):
     def read(self, key: tuple[Any, ...]) -> Any:
         """NumPy's basic indexing, with steps forward."""
         chains, draws, *rest = key
+        axis = 1 if isinstance(chains, slice) else 0  # of the draws, in the result
         if not isinstance(draws, slice):
             place = range(self.shape[1])[draws]
-            if place < self.whole:
-                return self.chunks((chains, place, *rest))
-            return self.tail[(chains, place - self.whole, *rest)]
+            one = self.read((chains, slice(place, place + 1), *rest))
+            return one[:, 0] if axis else one[0]
         places = range(self.shape[1])[draws]
-        later = [place for place in places[:1] if place >= self.whole]
-        first = range(places.start, min(places.stop, self.whole), places.step)
-        start = places.start if later else places.start + len(first) * places.step
-        parts = []
-        if len(first):
-            parts.append(self.chunks((chains, slice(first.start, first.stop, first.step), *rest)))
-        if len(first) < len(places):
-            tail = slice(start - self.whole, places.stop - self.whole, places.step)
-            parts.append(self.tail[(chains, tail, *rest)])
-        if not parts:
-            return self.tail[(chains, slice(0, 0), *rest)]
-        axis = 1 if isinstance(chains, slice) else 0
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
+        result = np.empty(np.broadcast_to(0, self.shape)[key].shape, self.dtype)
+        by_draw, done = np.moveaxis(result, axis, 0), 0
+        while done < len(places):
+            start, stop, block = self.block(places[done])
+            count = len(range(places[done], min(places.stop, stop), places.step))
+            inside = slice(places[done] - start, places[done + count - 1] - start + 1, places.step)
+            part = block[(chains, inside, *rest)]
+            by_draw[done : done + count] = np.moveaxis(part, axis, 0)
+            done += count
+        return result
 
-    def chunks(self, key: tuple[Any, ...]) -> Any:
-        try:
-            return np.asarray(self.array[key])
-        except ValueError as error:
-            raise RunError(
-                f"{self.run.path}: draws of {self.leaf.name} are damaged ({error}). "
-                "`verify` lists the files; put them back from a copy, or sample again."
-            ) from error
+    def block(self, place: int) -> tuple[int, int, np.ndarray]:
+        """The draws that lie together with one: the first, the one behind the last, and all of them."""
+        if place >= self.whole:
+            return self.whole, self.shape[1], self.tail
+        number, length = place // self.layout.chunk, self.layout.chunk
+        start = number * length
+        return start, min(start + length, self.whole), self.chunk(number)
+
+    def chunk(self, number: int) -> np.ndarray:
+        """The draws of a chunk, compared with the sum of its file when it is first read."""
+        if 0 in self.leaf.shape:
+            return np.empty((self.shape[0], self.layout.chunk, *self.leaf.shape), self.dtype)
+        name, folder = chunk_name(self.leaf, number), self.run.folder
+        wrong = length_problem(folder, name, self.layout.chunk_bytes(self.leaf))
+        if not wrong:
+            content = folder.read(name)
+            if name in self.run.checked or self.is_whole(name, content):
+                self.run.checked.add(name)
+                return self.layout.decode(self.leaf, content)
+            wrong = "it is not as it was committed"
+        raise RunError(
+            f"{self.run.path}: draws of {self.leaf.name} are damaged ({name}: {wrong}). "
+            "`verify` lists the files; put them back from a copy, or sample again."
+        )
+
+    def is_whole(self, name: str, content: bytes) -> bool:
+        """Whether a chunk is as it was committed, by its line in the ledger, or else by its crc32c."""
+        if self.run.ledger:
+            return hashlib.sha256(content).hexdigest() == self.run.ledger.get(name)
+        return self.layout.is_whole(name, content)
 
     @cached_property
     def tail(self) -> np.ndarray:
-        empty = np.empty((self.shape[0], 0, *self.shape[2:]), self.dtype)
-        return self.run.arrays.get(f"tail/{self.leaf.variable}", empty)
+        """The draws that do not fill a chunk yet, which are in the state."""
+        name, shape = f"tail/{self.leaf.variable}", (self.shape[1] - self.whole, *self.shape[2:])
+        if not shape[0]:
+            return np.empty((self.shape[0], *shape), self.dtype)
+        tail = self.run.arrays.get(name)
+        if tail is None or (tail.shape, tail.dtype) != ((self.shape[0], *shape), self.dtype):
+            raise RunError(
+                f"{self.run.path}: {name} is not in the state as the commit describes it"
+            )
+        return tail

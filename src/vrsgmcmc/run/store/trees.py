@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 
 from vrsgmcmc.core import named_leaves
 
-from .files import RunError
+from .folder import RunError
 
 
 def is_key(leaf: Any) -> bool:
@@ -36,16 +36,18 @@ def rebuilt(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
         if name not in arrays:
             raise RunError(f"{name} is not in the state of this run")
         array = arrays[name]
-        if is_key(leaf):
-            words = jnp.asarray(array)
-            leaves.append(jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf)))
-            continue
-        array = array.view(leaf.dtype) if leaf.dtype.kind == "V" else array
-        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+        like_array = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
+        kind, shape = like_array.dtype, like_array.shape
+        if kind.kind == "V" and array.dtype == f"u{kind.itemsize}":
+            array = array.view(kind)
+        if array.shape != shape or array.dtype != kind:
             raise RunError(
                 f"{name} is {array.dtype}{list(array.shape)} in the state of this run, but "
-                f"{leaf.dtype}{list(leaf.shape)} is needed"
+                f"{kind}{list(shape)} is needed"
             )
+        if is_key(leaf):
+            impl = jax.random.key_impl(leaf)
+            array = jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
         leaves.append(array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
@@ -62,5 +64,5 @@ def to_bytes(arrays: dict[str, np.ndarray]) -> bytes:
 def from_bytes(content: bytes) -> dict[str, np.ndarray]:
     try:
         return load(content)
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, ImportError, OverflowError) as error:
         raise RunError(f"not a safetensors file ({error})") from error

@@ -1,92 +1,33 @@
-"""Writing a run directory: one writer, who starts it or goes on where its last commit stands."""
+"""The writer of a run directory: it starts one, or goes on where its last commit stands."""
 
 from __future__ import annotations
 
 import errno
 import json
 import logging
-import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import commits, environment, trees
+from . import commits, trees
 from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from .draws import FOLDER, Layout
-from .files import Folder, Journal, RunError, as_json, exclusive, record
+from .files import Journal, as_json, record
+from .folder import Folder, RunError
 from .identity import check_same
 from .reader import Run, newest
 
 LOCK = "run.lock"
+STATE = r"state-([0-9]{1,15})\.safetensors"
 SECONDS_BETWEEN_COMMITS = 10.0
 LEAST_RATIO = 100  # of the time to the next commit and the time a commit takes: 1 % of a run
 LONGEST_PAUSE = 300.0  # seconds, also after a commit in which the machine slept
 
 logger = logging.getLogger("vrsgmcmc")
-
-
-def finished(path: Path, config: dict[str, Any], surroundings: dict[str, Any]) -> Run | None:
-    """The run in a directory, if it is this one, finished and whole. Nothing is written."""
-    if not commits.is_run(path):
-        return None
-    try:
-        commit = commits.load(path, CURRENT)
-        wrong = commits.state_problems(path, commit) or commits.side_problems(path, commit)
-        wrong = wrong or commits.chunk_problems(path, commit, thorough=False)
-    except RunError:
-        return None
-    if wrong or not commit["finished"]:
-        return None
-    check_same(path, commit, config, surroundings)
-    return Run(path, commit)
-
-
-@contextmanager
-def write(
-    path: Path,
-    config: dict[str, Any],
-    surroundings: dict[str, Any],
-    layout: Layout | None,
-    state_bytes: int,
-) -> Iterator[Writer]:
-    """Hold a run directory: a new one, or one to be resumed (`Writer.resumed`)."""
-    if path.exists() and not path.is_dir():
-        raise RunError(f"run_dir={str(path)!r} is a file. Name a directory.")
-    if path.is_dir() and not commits.is_run(path):
-        names = sorted(entry.name for entry in path.iterdir())
-        if names and not is_left_over(names):
-            raise RunError(
-                f"run_dir={str(path)!r} is not empty and not a run: it holds "
-                f"{environment.shorten(', '.join(names))}. Name a new directory."
-            )
-    folder = Folder(path)
-    with ExitStack() as stack:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(
-                exclusive(
-                    path / LOCK,
-                    f"run_dir={str(path)!r}: another process is writing to this run. Wait for it, or "
-                    "name another directory.",
-                )
-            )
-        except OSError as error:
-            raise folder.explained(error, LOCK, 0) from error
-        writer = Writer(folder, config, surroundings, layout)
-        writer.take(state_bytes)
-        yield writer
-
-
-def is_left_over(names: list[str]) -> bool:
-    """Whether these are files of a run that was stopped before its first commit."""
-    ours = {LOCK, FOLDER, LEDGER, METRICS, "config.json", "environment.json"}
-    ours |= {commits.state_name(0), CURRENT}
-    return LOCK in names and ours.issuperset(name.removesuffix(".part") for name in names)
 
 
 class Writer:
@@ -105,6 +46,9 @@ class Writer:
         self.number = -1  # the last that a state has
         self.standing = -1  # the commit that stands,
         self.bytes: bytes | None = None  # and its bytes
+        self.on_disk: bytes | None = (
+            None  # what this writer saw or wrote last as the current commit
+        )
         self.ledger, self.metrics = Journal(folder, LEDGER), Journal(folder, METRICS)
         self.files: dict[str, Any] = {}  # of commits, that never change
         self.draws = self.chunks = self.buffered = 0  # draws, whole chunks of them, and the rest
@@ -119,14 +63,15 @@ class Writer:
 
     def take(self, state_bytes: int) -> None:
         """Start the directory, or make it what its newest whole commit says."""
-        if not commits.is_run(self.path):
+        if not commits.is_run(self.folder):
             self.check_space(state_bytes)
-            shutil.rmtree(self.path / FOLDER, ignore_errors=True)  # of a start that was stopped
+            self.folder.remove_tree(FOLDER)  # of a start that was stopped
             self.write_sides(self.sides())
             self.ledger.reset()
             self.metrics.reset()
             return
-        commit, notes = newest(self.path, thorough=True)
+        commit, notes = newest(self.folder, thorough=True)
+        self.on_disk = self.current()
         check_same(self.path, commit, self.config, self.environment)
         for text in notes:
             logger.warning("%s: %s", self.path.name, text)
@@ -159,7 +104,7 @@ class Writer:
 
     def repair(self, commit: dict[str, Any]) -> None:
         """Make again what can be made again, and cut off what came behind the commit."""
-        wrong = commits.side_problems(self.path, commit)
+        wrong = commits.side_problems(self.folder, commit)
         for name, what in wrong.items():
             lost = " Its lines up to here are lost; the chains are not affected." * (
                 name == METRICS
@@ -171,21 +116,61 @@ class Writer:
             if name not in commits.JOURNALS and not name.startswith("state-")
         }
         self.write_sides({k: v for k, v in self.sides().items() if k in wrong})
-        if METRICS in wrong:
-            self.metrics.reset()
-            self.folder.write(METRICS, b"")
-            commit["files"][METRICS] = self.metrics.record
-            self.bytes = commits.to_bytes(commit)
-            self.folder.replace(CURRENT, self.bytes)
-        else:
-            self.metrics.reset(commit["files"][METRICS].length)
-        if LEDGER in wrong:
-            self.ledger.reset()
-            if self.layout is not None:
-                for name, _ in self.layout.files(self.chunks):
-                    self.note(name, (self.path / name).read_bytes())
-        else:
-            self.ledger.reset(commit["files"][LEDGER].length)
+        self.restore_journal(self.metrics, b"" if METRICS in wrong else None, commit)
+        lines = "".join(self.chunk_lines()).encode() if LEDGER in wrong else None
+        expected = commit["files"].get(LEDGER)
+        if lines is not None and expected not in (None, record(lines)):
+            raise RunError(
+                f"run_dir={str(self.path)!r}: {LEDGER} is damaged, and the chunks of draws are not "
+                "those that it listed. Put the directory back from a copy, or sample again elsewhere."
+            )
+        self.restore_journal(self.ledger, lines, commit)
+
+    def restore_journal(
+        self, journal: Journal, content: bytes | None, commit: dict[str, Any]
+    ) -> None:
+        """Cut a journal to its committed length, or write it again and note that in the commit."""
+        if content is None:
+            journal.reset(commit["files"][journal.name].length)
+            return
+        self.folder.replace(journal.name, content)
+        journal.reset(len(content))
+        if commit["files"].get(journal.name) != journal.record:
+            commit["files"][journal.name] = journal.record
+            self.replace_current(commits.to_bytes(commit))
+
+    def chunk_lines(self) -> Iterator[str]:
+        """The ledger of the chunks that are committed."""
+        if self.layout is not None:
+            for name, _ in self.layout.files(self.chunks):
+                yield ledger_line(name, self.folder.read(name))
+
+    def current(self) -> bytes | None:
+        """What the current commit's file holds, whole or not."""
+        try:
+            return self.folder.read(CURRENT, commits.LARGEST)
+        except (FileNotFoundError, RunError):
+            return None
+
+    def replace_current(self, content: bytes) -> None:
+        self.folder.replace(CURRENT, content)
+        self.bytes = self.on_disk = content
+
+    def check_hold(self) -> None:
+        """Stop where another process can have written to the directory."""
+        last = "the commit on disk is left as it is"
+        self.folder.check_lock(
+            LOCK,
+            f"run_dir={str(self.path)!r}: {LOCK} was deleted or replaced while this run was written, "
+            f"so another process may be writing here too. This one stops, and {last}: run the same "
+            "again when no other process writes.",
+        )
+        if self.current() != self.on_disk:
+            raise RunError(
+                f"run_dir={str(self.path)!r}: {CURRENT} was changed by another process while this run "
+                f"was written. This one stops, and {last}: run the same again when no other process "
+                "writes."
+            )
 
     def check_space(self, state_bytes: int) -> None:
         """Refuse to start what cannot fit on the disk."""
@@ -202,12 +187,8 @@ class Writer:
             )
 
     def state_numbers(self) -> list[int]:
-        states = self.path.glob("state-*.safetensors")
-        return [int(p.stem[6:]) for p in states if p.stem[6:].isdecimal()] or [-1]
-
-    def note(self, name: str, content: bytes) -> None:
-        """A line for the ledger."""
-        self.lines.append(f"{record(content).sha256}  {name}\n")
+        matches = [re.fullmatch(STATE, name) for name in self.folder.names()]
+        return [int(match[1]) for match in matches if match] or [-1]
 
     def append(self, leaves: list[np.ndarray]) -> None:
         """Further draws, [chain, some, ...] for each leaf."""
@@ -233,7 +214,7 @@ class Writer:
         for name, content in chunks.items():
             content = content.to_bytes()
             self.folder.write(f"{FOLDER}/{name}", content)
-            self.note(f"{FOLDER}/{name}", content)
+            self.lines.append(ledger_line(f"{FOLDER}/{name}", content))
         self.chunks, self.buffered = self.chunks + 1, 0
 
     @property
@@ -245,6 +226,7 @@ class Writer:
     ) -> None:
         """Everything so far, at once: when this returns it is on disk, until then the last one is."""
         clock = time.monotonic()
+        self.check_hold()
         if self.layout is not None:
             if finished and self.buffered:
                 self.write_chunk()
@@ -277,13 +259,18 @@ class Writer:
         )
         if self.bytes is not None:
             self.folder.replace(PREVIOUS, self.bytes)
-        self.folder.replace(CURRENT, content)
+        self.replace_current(content)
         for old in self.state_numbers():
             if old not in (self.standing, number):
-                os.unlink(self.path / commits.state_name(old))
-        self.bytes, self.number, self.standing = content, number, number
+                self.folder.remove(commits.state_name(old))
+        self.number = self.standing = number
         self.last = time.monotonic()
         self.pause = pause_after(self.last - clock)
+
+
+def ledger_line(name: str, content: bytes) -> str:
+    """A line as `sha256sum -c` reads it."""
+    return f"{record(content).sha256}  {name}\n"
 
 
 def pause_after(seconds: float) -> float:
