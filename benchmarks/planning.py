@@ -44,7 +44,7 @@ class Problem:
         self.posterior, self.data = posterior, jax.tree.map(jnp.asarray, data)
         self.size = jax.tree.leaves(self.data)[0].shape[0]
         self.start = start
-        self.mode, _ = find_mode(posterior, self.data, start)
+        self.mode = find_mode(posterior, self.data, start).params
         self.model = vr.theory.local(posterior, self.data, self.mode, rows=4096)
         self.mean, self.variance = moments or importance(self, draws)
 

@@ -118,7 +118,9 @@ class Pima:
         (x,) = vr.datasets.standardise(x)
         self.data = vr.datasets.with_intercept(x).astype(np.float32), y
         self.posterior, self.size = vr.models.logistic.posterior(), len(y)
-        self.mode, _ = find_mode(self.posterior, tuple(map(jnp.asarray, self.data)), jnp.zeros(9))
+        self.mode = find_mode(
+            self.posterior, tuple(map(jnp.asarray, self.data)), jnp.zeros(9)
+        ).params
         self.model = vr.theory.local(self.posterior, self.data, self.mode)
 
     def excess(self, method, steps):

@@ -402,7 +402,7 @@ def test_audit_of_a_result(gaussian, gaussian_result):
     assert audit == dataclasses.replace(again, variances=audit.variances)
     assert audit.estimator == "practical"
     assert audit.cost == 30
-    assert audit.evaluations == 3 * 1000
+    assert audit.evaluations == (3 + 1) * 1000  # the local model, and a gradient
     (block,) = audit.blocks
     noise = 1000 * 900 / 100 * 0.95  # N (N-n1)/n1 S2, constant for 10 steps; differences cancel
     h = gaussian.step_size("sgld", 0.02)

@@ -4,7 +4,6 @@ import dataclasses
 import math
 from datetime import timedelta
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -36,6 +35,7 @@ from vrsgmcmc.advice.plan.candidates import (
     samplers,
 )
 from vrsgmcmc.advice.plan.planner import cheapest
+from vrsgmcmc.advice.plan.walk import levers, schedule, walk
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.core.kernel import check_sizes
 from vrsgmcmc.theory import forecast, predict
@@ -96,12 +96,11 @@ def plan_and_costs():
     parts = []
     with pytest.MonkeyPatch.context() as patch:
         module = import_module("vrsgmcmc.advice.plan.pilot")
-        record_cost(patch, module, "find_mode", lambda output: output[1], parts)
-        record_cost(patch, module, "local", lambda output: output.evaluations, parts)
+        record_cost(patch, module, "find_mode", evaluations, parts)
+        record_cost(patch, module, "local", evaluations, parts)
         record_cost(patch, module, "newton", lambda output: output[1] * SIZE, parts)
-        record_cost(
-            patch, import_module("vrsgmcmc.advice.plan.trial"), "sample", evaluations, parts
-        )
+        record_cost(patch, trial, "levers", len, parts)
+        record_cost(patch, trial, "walk", lambda output: output[1], parts)
         plan = vr.plan(POSTERIOR, DATA, START, budget=BUDGET, num_chains=1)
     return plan, parts
 
@@ -112,15 +111,15 @@ def evaluations(result):
 
 def test_everything_is_counted(plan_and_costs):
     plan, parts = plan_and_costs
-    assert [name for name, _ in parts] == ["find_mode", "local", "newton", "sample"]
+    assert [name for name, _ in parts] == ["find_mode", "local", "newton", "levers", "walk"]
     assert plan.pilot == sum(cost for _, cost in parts)
     assert plan.budget == BUDGET
     costs_of = dict(parts)
     rows = costs_of["local"] // 7  # 1 + 2 d for each row
     assert 24 <= rows <= SIZE // 4
-    assert costs_of["find_mode"] % rows == 0
     assert costs_of["newton"] in (SIZE, 2 * SIZE, 3 * SIZE)
-    assert costs_of["sample"] < 0.04 * BUDGET
+    assert costs_of["levers"] == SIZE
+    assert costs_of["walk"] <= trial.TRIAL * BUDGET
     assert plan.pilot < 0.2 * BUDGET
 
 
@@ -184,7 +183,7 @@ def test_runners_up(plan_and_costs):
 def test_a_plan_is_a_mapping(plan_and_costs):
     plan, _ = plan_and_costs
     assert dict(plan) == plan.settings
-    names = "estimator integrator step_size batch_size order anchor_order num_steps num_chains"
+    names = "estimator integrator step_size batch_size order anchor_order num_steps num_chains thin"
     assert list(plan.keys()) == names.split()
     with pytest.raises(KeyError):
         plan["key"]
@@ -194,7 +193,7 @@ def test_words(plan_and_costs):
     lines = str(plan_and_costs[0]).splitlines()
     plan = plan_and_costs[0]
     assert lines[0].startswith(f"{plan.choice}, step size {plan.choice.sampler.step_size:.3g}")
-    assert lines[0].endswith(f"{plan.choice.num_steps:,} steps, 1 chains")
+    assert lines[0].endswith(f"{plan.choice.num_steps:,} steps, 1 chains, thin {plan.thin}")
     assert lines[1].startswith(f"predicted error C = {plan.score:.3g} (like ")
     assert lines[2] == f"60,000 gradients, {plan.pilot:,} of them for this plan"
     assert [line[:13] for line in lines[3:]] == ["  then  C = 0"] * 5
@@ -340,7 +339,7 @@ def test_cheapest(monkeypatch, scale, power):
     monkeypatch.setattr(planner, "rank", errors)
     evaluations, ranking = cheapest(make_case(), 1000, 0.01)
     enough = scale * ((25 ** (3 / power)) - 1) ** (1 / 3)
-    allowance = (evaluations * 0.98 - 1000) / 4
+    allowance = (evaluations * (1 - trial.TRIAL) - 1000) / 4
     assert ranking[0].score == errors.error(allowance) <= 0.01
     assert enough <= allowance <= 1.27 * enough
     assert len(errors.allowances) < 16
@@ -354,7 +353,7 @@ def test_cheapest(monkeypatch, scale, power):
 def test_cheapest_has_limits(monkeypatch):
     monkeypatch.setattr(planner, "rank", Errors(lambda allowance: 0.004))
     evaluations, _ = cheapest(make_case(), 1000, 0.01)  # the smallest one of the search
-    assert evaluations == pytest.approx((1000 + 4 * 2 * SIZE) / 0.98)
+    assert evaluations == pytest.approx((1000 + 4 * 2 * SIZE) / (1 - trial.TRIAL))
     errors = Errors(lambda allowance: 0.02)
     monkeypatch.setattr(planner, "rank", errors)
     with pytest.raises(ValueError, match=r"not reached within ten million passes.* C = 0\.02"):
@@ -363,61 +362,143 @@ def test_cheapest_has_limits(monkeypatch):
 
 
 class Trials:
-    """In place of `sample`: a list of how far out each trial goes."""
+    """In place of `walk`: a list of how far out each trial goes."""
 
-    def __init__(self, *spreads):
-        self.spreads, self.calls = list(spreads), []
+    def __init__(self, *spreads, peak=0.0):
+        self.spreads, self.peak, self.calls = list(spreads), peak, []
 
-    def __call__(self, seed, posterior, data, init, **settings):
-        self.calls.append(settings)
+    def __call__(self, case, sampler, num_steps, num_chains, top, seed):
+        self.calls.append((sampler.step_size, num_steps, num_chains))
         spread = self.spreads[min(len(self.calls), len(self.spreads)) - 1]
-        return SimpleNamespace(
-            evaluations=1000,
-            diverged=np.array([not np.isfinite(spread)]),
-            averages={"spread": np.array([spread])},
-        )
+        squares = np.full((num_chains, num_steps), spread)
+        if len(self.calls) == 1:
+            squares[-1, -1] += self.peak
+        return squares, 1000
 
 
 @pytest.mark.parametrize(
-    ("spreads", "halvings"), [((1.0,), 0), ((40.0, 1.2), 1), ((np.nan, 90.0, 1.0), 2)]
+    ("spreads", "peak", "halvings"),
+    [((1.0,), 0.0, 0), ((40.0, 1.2), 0.0, 1), ((np.nan, 90.0, 1.0), 0.0, 2), ((1.0,), 200.0, 1)],
 )
-def test_trials_halve_the_step_size(monkeypatch, spreads, halvings):
-    trials = Trials(*spreads)
-    monkeypatch.setattr(trial, "sample", trials)
+def test_trials_halve_the_step_size(monkeypatch, spreads, peak, halvings):
+    """When the mean of a chain is too far out, or one step of one chain is."""
+    trials = Trials(*spreads, peak=peak)
+    monkeypatch.setattr(trial, "walk", trials)
     begin = make_candidate(vr.svrg(), num_steps=5000, step_size=0.2 / local_model().curvature.max())
     end, evaluations, note = trial.run_trial(make_case(), begin, 1e6, 0)
-    assert evaluations == 1000 * (halvings + 1)
+    assert evaluations == 1000 * (halvings + 1) + SIZE
     assert end.sampler.step_size == pytest.approx(begin.sampler.step_size / 2**halvings)
     assert (end.num_steps, end.sampler.estimator) == (5000, begin.sampler.estimator)
-    steps = [call["step_size"] for call in trials.calls]
+    steps, counts, chains = zip(*trials.calls, strict=True)
     np.testing.assert_allclose(steps, begin.sampler.step_size / 2.0 ** np.arange(halvings + 1))
-    assert all(call["num_chains"] == 1 for call in trials.calls)
-    count = begin.sampler.affordable_steps(SIZE, 2e4)
-    assert all(call["num_steps"] == count for call in trials.calls)
+    assert set(chains) == {4}
+    assert set(counts) == {begin.sampler.affordable_steps(SIZE, 0.05 * 1e6 / 4)}
     text = f"The step size was divided by {2**halvings}: a trial went further out than the model"
     assert note.startswith(text) if halvings else note == ""
 
 
 def test_trials_that_never_fit(monkeypatch):
     trials = Trials(1e9)
-    monkeypatch.setattr(trial, "sample", trials)
-    begin = make_candidate(vr.minibatch(), num_steps=30, step_size=1e-4)
-    end, evaluations, note = trial.run_trial(make_case(), begin, 1e4, 0)
+    monkeypatch.setattr(trial, "walk", trials)
+    begin = make_candidate(vr.minibatch(), num_steps=300, step_size=1e-4)
+    end, evaluations, note = trial.run_trial(make_case(), begin, 1e5, 0)
     assert len(trials.calls) == 6
-    assert [call["num_steps"] for call in trials.calls] == [FEWEST_STEPS] * 6
-    assert evaluations == 6000
+    assert evaluations == 6000 + SIZE
     assert end.sampler.step_size == pytest.approx(1e-4 / 32)
     assert "divided by 32" in note
     assert "the model does not fit" in note
+    few = Trials(1e9)  # trials stop after their share of the budget
+    monkeypatch.setattr(trial, "walk", few)
+    trial.run_trial(make_case(), begin, 15_000, 0)
+    assert [call[1:] for call in few.calls] == [(18, 4)] * 2
 
 
 def test_a_step_without_a_law_is_not_believed(monkeypatch):
     """A step size without a stationary law is halved although the trial stays finite."""
-    monkeypatch.setattr(trial, "sample", Trials(1.0))
+    monkeypatch.setattr(trial, "walk", Trials(1.0))
     begin = make_candidate(vr.full(), SIZE, step_size=3.0 / local_model().curvature.max())
     end, _, note = trial.run_trial(make_case(), begin, 1e6, 0)
     assert end.sampler.step_size == pytest.approx(begin.sampler.step_size / 2)
     assert "divided by 2" in note
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [vr.full(), vr.minibatch(), vr.practical(50, 7), vr.svrg(9), vr.saga(), vr.control_variate()],
+    ids=lambda estimator: estimator.name,
+)
+def test_a_walk_is_a_chain(estimator):
+    """It spreads as the posterior does, for every estimator."""
+    case, sampler = make_case(), make_candidate(estimator).sampler
+    if estimator.name == "control_variate":
+        sampler = dataclasses.replace(sampler, estimator=vr.control_variate(case.mode))
+    curvature = case.model.curvature
+    sampler = dataclasses.replace(sampler, step_size=0.02 / curvature.max(), batch_size=20)
+    squares, evaluations = walk(case, sampler, 200, 8, np.arange(3), 0)
+    assert squares.shape == (8, 200)
+    assert evaluations == 8 * sampler.evaluations(SIZE, 200)
+    assert 0.1 < squares[:, -50:].mean() < 3
+    wild = dataclasses.replace(sampler, step_size=3 / curvature.max())
+    assert not np.all(walk(case, wild, 200, 2, np.arange(3), 0)[0] < 1e6)
+
+
+def test_trials_meet_the_rows_of_highest_leverage():
+    far = np.array([7, 123])
+    x = X.copy()
+    x[far] *= 30
+    case = make_case(data=(jnp.asarray(x), jnp.asarray(Y)))
+    top = levers(case, SIZE, 0)
+    assert set(top[:2]) == set(far)
+    assert sorted(top) == list(range(SIZE))
+    sampler = make_candidate(vr.minibatch(), 5).sampler
+    rows = schedule(np.random.default_rng(0), sampler, SIZE, 40, top)
+    assert rows.shape == (40, 5)
+    assert set(top[:4]) <= set(rows.ravel())
+    assert all(len(set(each)) == 5 for each in rows)
+
+
+# ------------------------------------------------------------------------------ what it stores
+
+
+def test_draws_stay_few(plan_and_costs):
+    """All draws take at most 128 MiB; a chain keeps 1,000, or four for each effective one."""
+    plan, _ = plan_and_costs
+    assert plan.thin == max(1, plan.choice.num_steps // 1000)
+    long = plan.choice._replace(num_steps=10**9)
+    for score, draws in ((1e-2, 1000), (1e-5, 4e5), (1e-9, 2**27 / plan.init.nbytes)):
+        other = dataclasses.replace(plan, choice=long, score=score)
+        assert other["thin"] == pytest.approx(10**9 / draws, rel=0.01)
+
+
+def test_a_mode_out_of_reach_is_no_plan():
+    """This log posterior grows for ever."""
+
+    def loglik(x, datum):
+        return datum * jnp.sum(jnp.log1p(jnp.square(x - 1)))
+
+    posterior = vr.Posterior(lambda x: 0.0, loglik)
+    with pytest.raises(
+        ValueError, match=r"search for a mode did not converge\. After .* Scale the features alike"
+    ):
+        vr.plan(posterior, np.linspace(0.5, 1.5, 300), jnp.zeros(2), budget="100 passes")
+
+
+def test_features_of_other_scales():
+    """One feature times 1000: the mode is reached, or there is no plan."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(SIZE, 3))
+    y = (rng.uniform(size=SIZE) < 1 / (1 + np.exp(-x.sum(1)))).astype(int)
+    x = x * [1.0, 1e3, 1.0]
+    logistic = vr.models.logistic.posterior()
+    with pytest.warns(UserWarning, match=r"leaves \d+ steps of a chain, worth .* too little to tr"):
+        plan = vr.plan(logistic, (x, y), jnp.zeros(3), budget="200 passes")
+    assert plan.pilot <= 0.75 * plan.budget
+    assert "too little to trust" in str(plan)
+    signed, mode = np.where(y[:, None] == 1, x, -x), np.asarray(plan.init)
+    p = 1 / (1 + np.exp(signed @ mode))
+    precision = np.eye(3) + (signed * (p * (1 - p))[:, None]).T @ signed
+    step = np.linalg.solve(precision, signed.T @ p - mode)
+    assert step @ precision @ step < 0.3**2 * 3
 
 
 # ---------------------------------------------------------------------------------- messages
@@ -465,30 +546,35 @@ def test_too_many_parameters():
 
 
 def test_too_small_a_budget(monkeypatch):
-    """An error as soon as the pilot, or the trial, leaves too little."""
+    """An error before any work, or as soon as the trial leaves too little."""
 
-    def pilot_of(cost):
-        return lambda *arguments: (jnp.asarray(MEAN), local_model(), cost)
+    def refuse(*arguments):
+        raise AssertionError("no work")
+
+    monkeypatch.setattr(planner, "pilot", refuse)
+    with pytest.raises(ValueError, match=r"2,000 evaluations are too few .* at least ([\d,]+) \("):
+        vr.plan(POSTERIOR, DATA, START, budget=2000)
+    with pytest.raises(
+        ValueError, match=r"plan\(budget='5 passes'\).*at least 4,\d+ \(1.\.\d passes"
+    ):
+        vr.plan(POSTERIOR, DATA, START, budget="5 passes")
 
     def run_trial(case, candidate, evaluations, seed):
-        return candidate, 2900, ""
+        return candidate, 3900, ""
 
     monkeypatch.setattr(planner, "run_trial", run_trial)
-    monkeypatch.setattr(planner, "pilot", pilot_of(1700))
+    monkeypatch.setattr(
+        planner, "pilot", lambda *arguments: (jnp.asarray(MEAN), local_model(), 1000)
+    )
     with pytest.raises(
-        ValueError, match=r"the plan alone took 1,700 of 2,000 evaluations\. Give a l"
+        ValueError, match="planning took 4,900 evaluations and leaves fewer than 20"
     ):
-        vr.plan(POSTERIOR, DATA, START, budget=2000)
-    monkeypatch.setattr(planner, "pilot", pilot_of(1000))
-    with pytest.raises(
-        ValueError, match="planning took 3,900 evaluations and leaves fewer than 20"
-    ):
-        vr.plan(POSTERIOR, DATA, START, budget=4000)
+        vr.plan(POSTERIOR, DATA, START, budget=5000)
     # a trial that took more than its share shortens the run and changes the prediction
-    short = vr.plan(POSTERIOR, DATA, START, budget=8000, num_chains=1)
-    assert short.pilot == 3900
-    assert cost(short.choice) <= 8000 - 3900
-    assert cost(short.choice) > 8000 - 3900 - 2 * SIZE
+    short = vr.plan(POSTERIOR, DATA, START, budget=10_000, num_chains=1)
+    assert short.pilot == 4900
+    assert cost(short.choice) <= 10_000 - 4900
+    assert cost(short.choice) > 10_000 - 4900 - 2 * SIZE
     again: Any = predict(
         local_model(), short.choice.sampler, num_steps=short.choice.num_steps, num_chains=1
     )

@@ -109,7 +109,9 @@ def test_draws_averages_and_costs_are_those_of_0_1_0(number):
         **options_of(number, integrator),
     )
     name = f"{estimator} {integrator}"
-    assert result.evaluations == GOLDEN[f"{name} evaluations"]
+    # since 0.2.0 a search for a mode checks its end: here with two passes over the 60 rows
+    check = 2 * 60 if getattr(ESTIMATORS[estimator], "seeks_mode", False) else 0
+    assert result.evaluations == GOLDEN[f"{name} evaluations"] + check
     for kind, values in (("draws", result.draws), ("averages", result.averages)):
         for leaf in values:
             golden = GOLDEN[f"{name} {kind} {leaf}"]

@@ -274,6 +274,20 @@ MUTATIONS = [
         "return 0 * grown",
         "core/test_averages.py -k digit",
     ),
+    Mutation(
+        "a search that believes to be at the mode",
+        "run/mode.py",
+        "return self.distance < ARRIVED",
+        "return True",
+        "run/test_mode.py",
+    ),
+    Mutation(
+        "an audit that does not look at the draws",
+        "advice/audit/auditor.py",
+        "contradiction = find_contradiction(evidence)",
+        "contradiction = None",
+        "advice/test_audit_evidence.py",
+    ),
 ]
 
 

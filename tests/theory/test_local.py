@@ -113,3 +113,23 @@ def test_curvature_stays_positive():
 
     result = local(vr.Posterior(logprior, loglik), jnp.ones(9), jnp.zeros(2))
     np.testing.assert_allclose(np.sort(result.curvature), [1.0, 10.0])
+    assert result.unresolved == 1
+
+
+def test_scales_of_parameters_do_not_matter():
+    """A floor of 1e-6 times the largest curvature made the first sd 100 times too small."""
+    scales = np.array([1e-4, 1.0, 1e4])
+    features, targets = np.asarray(DATA[0]) * scales, DATA[1]
+    precision = features.T @ features + np.eye(3)
+    result = local(POSTERIOR, (jnp.asarray(features), targets), jnp.zeros(3))
+    assert result.unresolved == 0
+    np.testing.assert_allclose(result.variances, np.diagonal(np.linalg.inv(precision)), rtol=1e-6)
+
+
+def test_directions_without_curvature_are_counted():
+    """Two equal features and no prior: the difference of their weights is not known."""
+    flat = vr.Posterior(lambda x: 0.0, POSTERIOR.loglik)
+    features = jnp.concatenate([DATA[0], DATA[0][:, :1]], 1)
+    result = local(flat, (features, DATA[1]), jnp.zeros(4))
+    assert result.unresolved == 1
+    assert np.all(result.curvature > 0)

@@ -14,7 +14,7 @@ from vrsgmcmc.core import Params, PRNGKey, Roots, State, bounded_jit, compiled, 
 from . import checks
 from .densities import check_starts
 from .memory import check_memory
-from .mode import find_mode
+from .mode import find_mode, warn_of_mode
 from .timeline import Clock, Pace
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def start(setup: Setup, roots: Roots, wait: Callable[[Any], Any]) -> tuple[Setup
     check_starts(posterior, starts, data, differ=is_function(setup.init))
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
-        setup = setup.at_mode(*find_mode(posterior, data, some, wait))
+        mode = find_mode(posterior, data, some, wait)
+        warn_of_mode(mode)
+        setup = setup.at_mode(mode.params, mode.evaluations)
     state = compiled.init_state(setup.program, setup.setting, roots.dynamics, starts, batched=True)
     return setup, state
 

@@ -11,7 +11,8 @@ h^2 V to it. `audit` measures V at the position of the chain and computes
 
 and the same for plain minibatches at the same cost per step. Up to `theory.LARGEST` parameters,
 inflation comes from the local Gaussian model (`theory/forecast/forecast.py`). For larger models, and
-for sgnht, it is the ratio at rest, its limit for small steps.
+for sgnht, it is the ratio at rest, its limit for small steps. Where there is a local model, the draws
+are compared with it (`evidence.py`): a chain that is elsewhere gets no advice but this.
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from vrsgmcmc.run import Context, Result, as_data
 from vrsgmcmc.theory import LARGEST, local
 
 from .effects import LINEAR, MOST_ROWS, Effect, measure_effect, predict_effect
+from .evidence import Evidence, find_contradiction, gather_evidence
 from .verdict import Option, alternatives, judge
 
 
@@ -59,6 +61,8 @@ class Audit:
     options: tuple[Option, ...]
     variances: Any  # predicted, like the parameters; None for large models
     evaluations: int  # cost of the audit itself
+    evidence: Evidence | None = None  # the draws against the model; None for large models
+    holds: bool = True  # False: the draws contradict the model, and the verdict says how
 
     def __str__(self) -> str:
         rows = [("block", "parameters", "ratio", "at rest", "plain", "inflation")]
@@ -71,7 +75,8 @@ class Audit:
             "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
             for row in rows
         ]
-        return "\n".join([self.verdict, "", *table])
+        evidence = [] if self.evidence is None else ["", str(self.evidence)]
+        return "\n".join([self.verdict, "", *table, *evidence])
 
     def plot(self, path: Any = None) -> Any:
         """Inflation of this run, of plain minibatches and of the full gradient; noise by block."""
@@ -102,7 +107,7 @@ def audit(
             raise TypeError(
                 "audit(result) takes nothing else: a result knows its data and settings."
             )
-        context, state, points = finite_chains(source)
+        context, state, draws = finite_chains(source)
     else:
         if state is None or estimator is None or integrator is None or step_size is None:
             raise TypeError(
@@ -122,27 +127,29 @@ def audit(
         context = Context(source, data, sampler)
         if not jnp.ndim(state.step):
             state = State(*jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tuple(state)))
-        points = state.position
-    center = jax.tree.map(lambda leaf: jnp.mean(jnp.asarray(leaf), 0).astype(leaf.dtype), points)
+        draws = None
+    points = draws
+    if draws is None:
+        points = jax.tree.map(lambda leaf: jnp.asarray(leaf)[:, None], state.position)
+    center = jax.tree.map(lambda leaf: jnp.mean(leaf, (0, 1)).astype(leaf.dtype), points)
     if not core.all_finite(center):
         raise ValueError("audit: the position is not finite; audit a run that stayed finite.")
-    return audit_at(context, state, center)
+    return audit_at(context, state, center, draws)
 
 
-def finite_chains(result: Result) -> tuple[Context, State, Params]:
-    """Settings, states of the chains that stayed finite, and points whose mean is the centre."""
+def finite_chains(result: Result) -> tuple[Context, State, Any]:
+    """Settings, states and draws (or None) of the chains that stayed finite."""
     if result.diverged.all():
         raise ValueError(f"every chain became non-finite. {result.divergences[0]}")
     alive = np.flatnonzero(~result.diverged)
     state = jax.tree.map(lambda leaf: leaf[alive], result.state)
     if result.draws is None:
-        return result.context, state, state.position
-    points = jax.tree.map(lambda leaf: leaf[alive].reshape(-1, *leaf.shape[2:]), result.draws)
-    return result.context, state, points
+        return result.context, state, None
+    return result.context, state, jax.tree.map(lambda leaf: leaf[alive], result.draws)
 
 
-def audit_at(context: Context, state: State, center: Params) -> Audit:
-    """The audit at a state, with the local model at `center`."""
+def audit_at(context: Context, state: State, center: Params, draws: Any = None) -> Audit:
+    """The audit at a state, with the local model at `center`, the mean of the draws."""
     posterior, data, sampler = context
     name, size = sampler.estimator.name, core.data_size(data)
     cost = sampler.cost_per_step(size)
@@ -171,10 +178,21 @@ def audit_at(context: Context, state: State, center: Params) -> Audit:
     helps, verdict = judge(name, own, cost, plain_size, options)
     if sampler.integrator.name == "sgnht":
         verdict += " That is at most: the thermostat takes up noise as it adapts."
+    evidence = contradiction = None
+    evaluations = own.evaluations + plain.evaluations
+    if model is not None:
+        evidence = gather_evidence(posterior, data, center, model, own.variances, draws)
+        contradiction = find_contradiction(evidence)
+        evaluations = model.evaluations + size
+        if model.unresolved:
+            verdict += (
+                f" The curvature of {model.unresolved} of {len(model.curvature)} directions is not "
+                "resolved: the data hardly determine them, and the model takes a floor there."
+            )
     return Audit(
         estimator=name,
-        helps=helps,
-        verdict=verdict,
+        helps=helps and contradiction is None,
+        verdict=contradiction or verdict,
         inflation=own.inflation,
         plain_inflation=plain.inflation,
         full_inflation=own.full,
@@ -184,5 +202,7 @@ def audit_at(context: Context, state: State, center: Params) -> Audit:
         blocks=tuple(blocks),
         options=tuple(options),
         variances=own.variances,
-        evaluations=own.evaluations + plain.evaluations if model is None else model.evaluations,
+        evaluations=evaluations,
+        evidence=evidence,
+        holds=contradiction is None,
     )

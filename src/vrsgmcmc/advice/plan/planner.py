@@ -11,6 +11,7 @@ The model is local: it describes one mode and no heavy tails. See docs/planning.
 
 import re
 import time
+import warnings
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -18,18 +19,22 @@ from typing import Any
 import jax
 import numpy as np
 
-from vrsgmcmc.core import Params, Posterior, check_pair, positive, tree, whole
+from vrsgmcmc.core import Params, Posterior, check_pair, nbytes, positive, tree, whole
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import checks, is_function
 from vrsgmcmc.theory import predict
 
 from .candidates import BATCH_SIZES, FEWEST_STEPS, Candidate, Case, best_of_each_kind, rank
-from .pilot import pilot
+from .pilot import fewest_rows, least_cost, pilot
 from .trial import TRIAL, measure_pace, run_trial
 
 LARGEST = 128  # parameters: pairs of decaying modes are summed over
 PILOT = 0.05  # of the budget, at most, for the Hessians
+SHARE = 0.5  # of the budget, at most, for the pilot
+DRAWS, DRAW_BYTES = 1000, 2**27  # draws of a chain, at the least; bytes of all draws, at most
+DRAWS_PER_ESS = 4  # then thinning costs an average some 2 % of its effective draws
+FEW_STEPS, LARGE_ERROR = 100, 0.1  # fewer steps of a chain, or a larger C, deserve a warning
 SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
 
 
@@ -59,12 +64,20 @@ class Plan:
         """The arguments of `vr.sample`; `clip` is left to the user."""
         options = vars(self.choice.sampler) | {"num_steps": self.choice.num_steps}
         del options["clip"]
-        return options | {"num_chains": self.num_chains}
+        return options | {"num_chains": self.num_chains, "thin": self.thin}
+
+    @property
+    def thin(self) -> int:
+        """Steps between two draws that are stored, so that all draws take at most 128 MiB."""
+        effective = DRAWS_PER_ESS / (self.score * self.num_chains)
+        most = max(1, DRAW_BYTES // (self.num_chains * nbytes(self.init)))
+        steps = self.choice.num_steps
+        return max(1, steps // int(max(DRAWS, effective)), -(-steps // most))
 
     def __str__(self) -> str:
         lines = [
             f"{self.choice}, step size {self.choice.sampler.step_size:.3g}, "
-            f"{self.choice.num_steps:,} steps, {self.num_chains} chains",
+            f"{self.choice.num_steps:,} steps, {self.num_chains} chains, thin {self.thin}",
             f"predicted error C = {self.score:.3g} (like {1 / self.score:,.0f} independent draws): "
             f"bias {self.bias:.2g}, variance {self.variance:.2g}",
             f"{self.budget:,} gradients, {self.pilot:,} of them for this plan",
@@ -125,9 +138,17 @@ def plan(
             )
         return left
 
-    most = max(8 * dimension, min(2048, size // 4))
-    rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), 8 * dimension, most))
-    mode, model, pilot_cost = pilot(posterior, data, params, rows, seed)
+    least = least_cost(dimension, size) + FEWEST_STEPS * num_chains * BATCH_SIZES[0]
+    if SHARE * limit < least:
+        raise ValueError(
+            f"plan(budget={budget!r}): {int(limit):,} evaluations are too few for a plan of "
+            f"{dimension} parameters on {size:,} data. Half of a budget is for planning, so give "
+            f"at least {int(least / SHARE):,} ({least / SHARE / size:.1f} passes)."
+        )
+    fewest = fewest_rows(dimension, size)
+    most = max(fewest, min(2048, size // 4))
+    rows = int(np.clip(PILOT * limit / (1 + 2 * dimension), fewest, most))
+    mode, model, pilot_cost = pilot(posterior, data, params, rows, seed, SHARE * limit)
     case = Case(posterior, data, mode, model, num_chains)
     if seconds is not None:
         pace, cost = measure_pace(case)
@@ -164,6 +185,18 @@ def plan(
         evaluations = pilot_cost + run_cost(best)
     if target is not None and score > target:
         note += f" The target C = {target:g} is out of reach for this budget."
+    if model.unresolved:
+        note += (
+            f" The curvature of {model.unresolved} of {dimension} directions is not resolved: the "
+            "data hardly determine them, and neither does the prior. The forecast takes a floor there."
+        )
+    if count < FEW_STEPS or score > LARGE_ERROR:
+        few = (
+            f"The budget leaves {count:,} steps of a chain, worth {1 / score:.2g} independent draws: "
+            "too little to trust. Give a larger budget or fewer chains, and scale the features alike."
+        )
+        warnings.warn(f"plan(budget={budget!r}): {few}", stacklevel=2)
+        note += f" {few}"
     return Plan(
         choice=best,
         num_chains=num_chains,

@@ -4,7 +4,9 @@
     x' = x + h G g + sqrt(2 h T G) xi,   xi ~ N(0, I),   v_0 = 0
 
 G changes with x, so without its divergence the stationary law is the posterior only in the limit of
-a long memory: it needs (1 - a) small against h G times the posterior's curvature.
+a long memory: it needs (1 - a) small against h G times the posterior's curvature. G falls like
+1/scale of a parameter's gradients, the posterior's variance like 1/scale^2: standardise features
+rather than rely on it (docs/choosing.md has numbers).
 """
 
 import jax

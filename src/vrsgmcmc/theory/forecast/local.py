@@ -28,6 +28,7 @@ from vrsgmcmc.core import Batch, Posterior, augment_batch, bounded_jit, data_siz
 Array = np.ndarray
 
 LARGEST = 512  # number of parameters: every row has a Hessian
+RESOLUTION = 1e-6  # of a curvature, for parameters of equal scale: what float32 leaves of it
 HESSIAN_NUMBERS = 2**22  # numbers of one part's Hessians
 
 
@@ -42,6 +43,9 @@ class Local(NamedTuple):
     covariance: Float[Array, "d d"]  # S, per datum
     spread: Float[Array, "d d"]  # C, per datum
     evaluations: int  # its cost; a Hessian-vector product counts 2
+    unresolved: int = (
+        0  # directions whose curvature is a floor: it was negative, or lost in rounding
+    )
 
     @property
     def variances(self) -> Float[Array, " d"]:
@@ -73,20 +77,43 @@ def local(
     gradient, hessian = (np.concatenate(each)[:total] for each in zip(*parts, strict=True))
     prior = -np.asarray(jax.hessian(lambda x: posterior.logprior(unravel(x)))(center), np.float64)
     precision = prior + size * hessian.mean(0)
-    curvature, directions = np.linalg.eigh((precision + precision.T) / 2)
-    least = max(np.linalg.eigvalsh(prior)[0], 1e-6 * curvature[-1])
+    curvature, directions, unresolved = spectrum(precision, np.linalg.eigvalsh(prior)[0])
     hessian = np.einsum("ak,iab,bl->ikl", directions, hessian, directions, optimize=True)
     offsets = (gradient - gradient.mean(0)) @ directions
     return Local(
         size=size,
         center=np.asarray(center, np.float64),
         directions=directions,
-        curvature=np.maximum(curvature, least),
+        curvature=curvature,
         likelihood_curvature=np.diagonal(hessian.mean(0)),
         covariance=offsets.T @ offsets / (total - 1),
         spread=np.var(hessian, axis=0, ddof=1),
         evaluations=total * (1 + 2 * dimension),
+        unresolved=unresolved,
     )
+
+
+def spectrum(
+    precision: Float[Array, "d d"], least: float
+) -> tuple[Float[Array, " d"], Float[Array, "d d"], int]:
+    """Eigenvalues and directions of the precision, and how many of the eigenvalues are a floor.
+
+    Scales of parameters may differ by any factor: rounding is relative to sqrt(H_jj H_kk). So what is
+    not resolved shows in the precision of the parameters scaled to H_jj = 1. `least` is the least
+    curvature of the prior, where that is positive.
+    """
+    precision = (precision + precision.T) / 2
+    scale = np.abs(np.diagonal(precision))
+    scale = np.sqrt(np.where(scale > 0, scale, scale.max(initial=0.0) or 1.0))
+    values, vectors = np.linalg.eigh(precision / np.outer(scale, scale))
+    unresolved = int(np.sum(values < RESOLUTION))
+    if unresolved:
+        precision = (vectors * np.maximum(values, RESOLUTION)) @ vectors.T
+        precision = precision * np.outer(scale, scale)
+    curvature, directions = np.linalg.eigh(precision)
+    below = int(np.sum(curvature < 0.99 * least))
+    tiny = np.finfo(float).eps * curvature[-1]  # of eigh itself
+    return np.maximum(curvature, max(least, tiny)), directions, max(unresolved, below)
 
 
 @partial(bounded_jit, static=2)
