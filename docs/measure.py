@@ -4,6 +4,7 @@
     steps       docs/variance-reduction.md: the step size that 10 % of excess allows, at equal cost
     pima        docs/choosing.md, README.md: what 200 data passes are worth, for each estimator
     saga        docs/choosing.md: what the order does to SAGA
+    scales      docs/choosing.md: psgld on features of different scales, and SGLD on standardised ones
     mnist       docs/experiments.md: what noise costs the MNIST network, step for step
     cnn4        docs/experiments.md: the same for CNN-4
     ptb         docs/experiments.md: the same for the LSTM on Penn Treebank, with and without its clip
@@ -280,6 +281,42 @@ def saga():
         print(f"SAGA, {order}, h N = 0.1: variances {1 + excess:.2f} times the posterior's")
 
 
+def scales():
+    rng, scale = np.random.default_rng(0), np.array([1.0, 10.0, 100.0, 1000.0])
+    x, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
+
+    def loglik(w, datum):
+        return -0.5 * (datum[1] - datum[0] @ w) ** 2
+
+    posterior = vr.Posterior(lambda w: -0.5 * jnp.sum(w**2), loglik)
+    rows = []
+    for name, features, estimator, integrator, step_size in (
+        ("psgld", x * scale, vr.minibatch(), vr.psgld(), 1e-4),
+        ("psgld", x * scale, vr.minibatch(), vr.psgld(), 1e-6),
+        ("psgld with svrg", x * scale, vr.svrg(), vr.psgld(), 1e-4),
+        ("sgld with svrg, standardised", x, vr.svrg(), vr.sgld(), 1e-4),
+    ):
+        targets = features @ (1 / features.std(0)) + noise
+        covariance = np.linalg.inv(features.T @ features + np.eye(4))
+        mode = jnp.asarray(covariance @ features.T @ targets, jnp.float32)
+        data = (features.astype(np.float32), targets.astype(np.float32))
+        result = vr.sample(
+            0,
+            posterior,
+            data,
+            mode,
+            estimator=estimator,
+            integrator=integrator,
+            step_size=step_size,
+            num_steps=40_000,
+            burn_in=4_000,
+        )
+        draws = np.asarray(result.draws, float).reshape(-1, 4)
+        ratios = draws.std(0) / np.sqrt(np.diag(covariance))
+        rows.append([name, f"{step_size:g}", *(f"{ratio:.3g}" for ratio in ratios)])
+    show(["method", "h", *(f"sd / exact, scale {s:g}" for s in scale)], rows)
+
+
 def score(subject, method, step, count, chains=2, every=400):
     """NLL or perplexity of the average prediction of test data over the last four fifths."""
     test = subject.evaluation["test"]
@@ -544,6 +581,7 @@ PARTS = {
     "steps": steps,
     "pima": pima,
     "saga": saga,
+    "scales": scales,
     "mnist": mnist,
     "cnn4": cnn4,
     "ptb": ptb,
