@@ -2,15 +2,14 @@
 
     pytest -m slow tests/laws/test_attacks.py -n 0 -s
 
-prints the tables of docs/reliability.md. Every attack starts from a fresh copy of a small directory, and
-is followed by one use of it. The law: the outcome has the right bits, or says what is missing, or is
+prints the tables of docs/reliability.md. Every attack starts from a fresh copy of a small directory,
+and is followed by one use of it. The law: the outcome has the right bits, or says what is missing, or is
 refused with `ValueError` (library; `RunError` is one) or exit code 1 or 2 and a message (command line).
 Nothing hangs, and nothing outside of the directory changes. A forgery with right sums may be believed,
 since nothing can tell it from a run; it still may not crash, hang or write elsewhere.
 """
 
 import io
-import logging
 import os
 import shutil
 import signal
@@ -80,13 +79,13 @@ class Arena:
         """The files that `verify` covers and that are not as they were."""
         there, here = snapshot(template), snapshot(self.path)
         journals = ("metrics.jsonl", "draws.sha256")  # bytes behind the commit are allowed
-        return [
-            name
-            for name, (kind, content) in there.items()
-            if content
-            and here.get(name) != (kind, content)
-            and not (name.endswith(journals) and (here.get(name, (0, None))[1] or b"").startswith(content))
-        ]  # fmt: skip
+        changed = [n for n, (_, content) in there.items() if content and here.get(n) != there[n]]
+        grown = [n for n in changed if n.endswith(journals) and starts_with(here.get(n), there[n])]
+        return [name for name in changed if name not in grown]
+
+
+def starts_with(here, there):
+    return here is not None and here[1] is not None and here[1].startswith(there[1])
 
 
 @contextmanager
@@ -154,7 +153,7 @@ class Runs:
                 self.at[commit["progress"]["steps"]] = opened.averages, opened.metrics
 
 
-def read_run(runs, path, caplog):
+def read_run(runs, path):
     """Draws, averages and metrics: those of one of the two commits."""
     opened = store.open(path)
     averages, metrics = runs.at.get(opened.progress["steps"], (None, None))
@@ -170,12 +169,12 @@ def read_run(runs, path, caplog):
     return SAID if right and metrics_said else "wrong"
 
 
-def verify_run(runs, path, caplog):
+def verify_run(runs, path):
     """Problems where there are any; `REFUSED` stands for damage that is named."""
     return REFUSED if store.verify(path) else RIGHT
 
 
-def sample_run(runs, path, caplog):
+def sample_run(runs, path):
     """The same call again: it loads, resumes, or refuses."""
     assert_same_run(run(path), whole_run())
     return RIGHT
@@ -184,7 +183,7 @@ def sample_run(runs, path, caplog):
 LIBRARY = {"open": read_run, "verify": verify_run, "sample": sample_run}
 
 
-def attack_runs(runs, arena, patch, caplog, count, seed):
+def attack_runs(runs, arena, count, seed):
     """So many attacks of each kind on run directories."""
     table = Table()
     for kind, attack in {**CHANGES, **FORGERIES_OF_A_RUN}.items():
@@ -198,14 +197,12 @@ def attack_runs(runs, arena, patch, caplog, count, seed):
                     runs.folder / template, runs.folder / "other", kind, attack, generator
                 ),
             ):
-                caplog.clear()
                 try:
-                    outcome.append(LIBRARY[use](runs, arena.path, caplog))
-                except (ValueError, AssertionError) as error:
-                    if isinstance(error, AssertionError) and kind in CHANGES:
-                        raise
-                    outcome.append(REFUSED if isinstance(error, ValueError) else "wrong")
-                    assert str(error)
+                    outcome.append(LIBRARY[use](runs, arena.path))
+                except ValueError:
+                    outcome.append(REFUSED)
+                except AssertionError:
+                    outcome.append("wrong")
                 if kind not in CHANGES and outcome[0] == "wrong":
                     outcome[0] = BELIEVED
                 if use == "verify" and kind in CHANGES and outcome[0] == RIGHT:
@@ -227,9 +224,8 @@ def arena(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_attacks_on_run_directories(runs, arena, patch, caplog):
-    caplog.set_level(logging.WARNING)
-    table = attack_runs(runs, arena, patch, caplog, 24, seed=1)
+def test_attacks_on_run_directories(runs, arena):
+    table = attack_runs(runs, arena, 24, seed=1)
     total = table.show("run directory, library")
     assert table.broken == []
     assert total.total() >= 500
@@ -280,7 +276,8 @@ class Jobs:
 
     def variants(self, arena, template, use):
         """What a command prints: about this commit, the one before, with and without its scores."""
-        for lost in ((), ("chains/commit.json",), ("findings.json",), ("chains/commit.json", "findings.json")):  # fmt: skip
+        commit, scores = "chains/commit.json", "findings.json"
+        for lost in ((), (commit,), (scores,), (commit, scores)):
             shutil.copytree(self.folder / template, arena.path)
             for name in lost:
                 (arena.path / name).unlink(missing_ok=True)
@@ -294,14 +291,19 @@ def use_job(jobs, arena, template, use, kind):
     """Run a command; what came out."""
     code, out, err = call(jobs.commands[use])
     text = out + err
-    assert "should not happen" not in text and "Traceback" not in text, text[-300:]
+    assert "should not happen" not in text, text[-300:]
+    assert "Traceback" not in text, text[-300:]
     if code:
-        assert code in (1, 2) and text.strip(), (code, text)
+        assert code in (1, 2), (code, text)
+        assert text.strip()
         return REFUSED
     if kind in CHANGES:
-        assert out in jobs.texts[template, use], out
+        if use == "verify" and "nothing is sampled yet" in out:
+            return SAID  # a job whose chains are gone, as before its start
+        assert use == "verify" or out in jobs.texts[template, use], out
         if use == "verify":
             assert not arena.changed, (arena.changed, out)
+            return RIGHT
         if use in ("report", "resume", "sample"):
             for name, content in jobs.findings.items():
                 assert (arena.path / name).read_bytes() == content, name
@@ -327,7 +329,10 @@ def attack_jobs(jobs, arena, count, seed):
         for number in range(count):
             generator = np.random.default_rng([seed, number, *kind.encode()])
             template = ("finished", "broken")[number // 5 % 2]
-            if attack in (FORGERIES_OF_A_JOB["scores, signed"], FORGERIES_OF_A_JOB["names in the sums"]):
+            if attack in (
+                FORGERIES_OF_A_JOB["scores, signed"],
+                FORGERIES_OF_A_JOB["names in the sums"],
+            ):
                 template = "finished"  # only it has them
             use = list(jobs.commands)[number % 5]
             with (
@@ -341,7 +346,7 @@ def attack_jobs(jobs, arena, count, seed):
 @pytest.mark.slow
 def test_attacks_on_jobs(arena, patch):
     jobs = Jobs(arena, patch)
-    table = attack_jobs(jobs, arena, 15, seed=2)
+    table = attack_jobs(jobs, arena, 20, seed=2)
     total = table.show("job, command line")
     assert table.broken == []
     assert total.total() >= 500

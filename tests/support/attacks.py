@@ -1,8 +1,8 @@
 """Attacks on the directory of a run or a job: each changes one thing, chosen by a seeded generator.
 
-An attack takes the directory, another directory of the same kind, a generator and the names of the files
-to choose from. `CHANGES` are damage and mischief that the sums of a run know nothing of; `FORGERIES` are
-changes by somebody who writes right sums as well, so that only types, sizes and counts can give them away.
+An attack takes the directory, another directory of the same kind, a generator, and the names of the
+files to choose from. `CHANGES` are damage and mischief that the sums of a run know nothing of. Forgeries
+are by somebody who writes right sums as well: only types, sizes and counts can give them away.
 """
 
 import hashlib
@@ -20,8 +20,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from vrsgmcmc.run.store import as_json
-
-PRECIOUS = "precious"  # the content of a file outside, which nobody may change
 
 
 def files_of(path):
@@ -222,8 +220,9 @@ CHANGES = {
 
 # --- forgeries: right sums -----------------------------------------------------------------------
 
-ODD = [None, True, False, 0, 1, -1, 3, 2**31, 2**62, 2**70, 0.5, -0.5, 1e-300, 1e300, "", "x", "\x1b[2J"]
-ODD += ["../../outside/file", "/etc/passwd", "\ud800", [], {}, [[]], [-1], [1, 2, 3], {"name": 3}, "9" * 400]
+ODD = [None, True, False, 0, 1, -1, 3, 2**31, 2**62, 2**70, 0.5, -0.5, 1e-300, 1e300, "", "x"]
+ODD += ["../../outside/file", "/etc/passwd", "\ud800", "\x1b[2J", "9" * 400]
+ODD += [[], {}, [[]], [-1], [1, 2, 3], {"name": 3}]
 GONE = object()
 
 
@@ -308,7 +307,7 @@ def forge_arrays(path, other, generator, names):
             {key: np.zeros((0, *array.shape))},
             {f"{key}x": array},
             {key: array, "tail/../../x": array, "averages": array},
-            {key: np.full_like(array, np.nan if array.dtype.kind == "f" else -(array.dtype.kind == "i"))},
+            {key: np.full_like(array, np.nan if array.dtype.kind == "f" else 1)},
         ],
     )  # fmt: skip
     write_committed(path, name, save(arrays))
@@ -358,7 +357,15 @@ def forge_findings(path, other, generator, names):
 
 def forge_sums(path, other, generator, names):
     """A list of sums that names other files."""
-    names = ["../outside/file", "/etc/passwd", "figures/..", "figures/x/y", "job.json", "", "figures/."]
+    names = [
+        "../outside/file",
+        "/etc/passwd",
+        "figures/..",
+        "figures/x/y",
+        "job.json",
+        "",
+        "figures/.",
+    ]
     names += ["report.html", "figures", "chains/commit.json", "predictions.csv\0"]
     with (path / "findings.sha256").open("a") as file:
         file.write(f"{'0' * 64}  {one(generator, names)}\n")

@@ -12,8 +12,9 @@ import re
 from typing import Any
 
 from .draws import MOST, Layout, is_count
+from .errors import IrregularFile, RunError
 from .files import Record, as_json, length_problem, problem
-from .folder import Folder, IrregularFile, RunError
+from .folder import Folder
 
 FORMAT = "vrsgmcmc run 1"
 CURRENT, PREVIOUS = "commit.json", "commit.previous.json"

@@ -18,6 +18,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from .errors import ClosedFile, IrregularFile, RunError
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_AT_ONCE = 2**22
 KINDS = {
@@ -28,28 +30,6 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-
-
-class RunError(ValueError):
-    """A run directory that cannot be used as it was asked for."""
-
-
-class IrregularFile(RunError):
-    """Something else where a file or a folder of a run must be."""
-
-    def __init__(self, path: Path, what: str):
-        super().__init__(
-            f"{path} is {what}. A run directory holds regular files and folders only: put the file "
-            "itself there."
-        )
-        self.what = what
-
-
-class ClosedFile(PermissionError, RunError):
-    """A file or a folder of a run that the system does not let this user open."""
-
-    def __str__(self) -> str:
-        return f"{self.filename}: {self.strerror}" if self.filename else str(self.strerror)
 
 
 class Folder:

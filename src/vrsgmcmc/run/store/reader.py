@@ -17,8 +17,9 @@ from xarray.core import indexing
 from . import commits, trees
 from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from .draws import Layout, Leaf, chunk_name, dimensions, file_names
+from .errors import RunError
 from .files import length_problem, problem
-from .folder import Folder, RunError
+from .folder import Folder
 
 if TYPE_CHECKING:
     import xarray
