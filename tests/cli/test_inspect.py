@@ -2,9 +2,10 @@
 
 import os
 import re
+import shutil
 
 import pytest
-from support.command_line import HOSTILE, run_command
+from support.command_line import COMMAND, HOSTILE, run_command
 from support.small_runs import everything_in
 
 

@@ -3,10 +3,10 @@
     pytest -m slow tests/laws/test_attacks.py -n 0 -s
 
 prints the tables of docs/reliability.md. Every attack starts from a fresh copy of a small directory,
-and is followed by one use of it. The law: the outcome has the right bits, or says what is missing, or is
-refused with `ValueError` (library; `RunError` is one) or exit code 1 or 2 and a message (command line).
-Nothing hangs, and nothing outside of the directory changes. A forgery with right sums may be believed,
-since nothing can tell it from a run; it still may not crash, hang or write elsewhere.
+and is followed by one use of it. The law: the outcome has the right bits, or says what is missing, or
+is refused: with `ValueError` in the library (`RunError` is one), with exit code 1 or 2 and a message
+on the command line. Nothing hangs, and nothing outside of the directory changes. A forgery with right
+sums may be believed, since nothing can tell it from a run; but it may not crash, hang or write elsewhere.
 """
 
 import io

@@ -1,8 +1,8 @@
 """Attacks on the directory of a run or a job: each changes one thing, chosen by a seeded generator.
 
 An attack takes the directory, another directory of the same kind, a generator, and the names of the
-files to choose from. `CHANGES` are damage and mischief that the sums of a run know nothing of. Forgeries
-are by somebody who writes right sums as well: only types, sizes and counts can give them away.
+files to choose from. `CHANGES` are damage and mischief that the sums of a run know nothing of.
+Forgeries are by somebody who writes right sums as well: only types, sizes and counts can give them away.
 """
 
 import hashlib
