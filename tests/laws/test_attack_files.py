@@ -8,8 +8,8 @@ a message; nothing is executed, and nothing is written.
 
 import io
 import json
-import os
 import struct
+import warnings
 import zipfile
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
@@ -35,9 +35,10 @@ def npy(descr, shape, body=b"", order=False, version=b"\x01\x00"):
     return b"\x93NUMPY" + version + struct.pack("<H", len(text)) + text + body
 
 
-def archive(members, **options):
+def archive(members):
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", **options) as writer:
+    with zipfile.ZipFile(file, "w") as writer, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zipfile warns of a name that comes twice
         for name, content in members:
             writer.writestr(name, content)
     return file.getvalue()
@@ -166,11 +167,23 @@ def commands():
             file = f"0.{ending}"
             yield kind, name, file, content, [command, file, *words, *budget]
     for name, model in MODELS.items():
-        yield "model", name, "0.csv", GOOD.encode(), ["sample", "0.csv", *TARGET[:2], "--model", model]
+        yield (
+            "model",
+            name,
+            "0.csv",
+            GOOD.encode(),
+            ["sample", "0.csv", *TARGET[:2], "--model", model],
+        )
     for name, content in RECORDS.items():
         yield "job.json", name, "job/job.json", content, ["report", "job"]
     for name, (ending, files, _) in KINDS.items():
-        yield "file for a run", name, f"0.{ending}", next(iter(files.values())), ["report", f"0.{ending}"]
+        yield (
+            "file for a run",
+            name,
+            f"0.{ending}",
+            next(iter(files.values())),
+            ["report", f"0.{ending}"],
+        )
 
 
 CASES = list(commands())
@@ -196,7 +209,6 @@ def refuse(file, content, words):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     Path("good.csv").write_text(GOOD)
     Path("evil.py").write_text("def build(x, y):\n    pass\n")
@@ -213,8 +225,6 @@ def test_crafted_files_are_refused(folder):
             refuse(file, content, words)
         except Exception as error:
             broken.append((kind, name, f"{type(error).__name__}: {str(error)[:400]}"))
-        except AssertionError as error:
-            broken.append((kind, name, str(error)[:400]))
     print("\n\n| crafted file | tried | refused |\n| --- | --- | --- |")
     for kind, count in counts.items():
         print(f"| {kind} | {count} | {count - sum(line[0] == kind for line in broken)} |")

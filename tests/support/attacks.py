@@ -2,7 +2,7 @@
 
 An attack takes the directory, another directory of the same kind, a generator, and the names of the
 files to choose from. `CHANGES` are damage and mischief that the sums of a run know nothing of.
-Forgeries are by somebody who writes right sums as well: only types, sizes and counts can give them away.
+Forgeries are by somebody who writes right sums as well: only types, sizes and counts give them away.
 """
 
 import hashlib
