@@ -280,6 +280,8 @@ def test_commands_exist(command):
             assert {word for word in options if word.startswith("--")} <= known
         case ["python", script, *_] if not script.startswith("-"):
             compile((ROOT / script).read_text(), script, "exec")
+        case ["pytest", "-m", "slow", file, *_]:
+            assert (ROOT / file).exists()
         case ["pytest"] | ["python", "-m", "vrsgmcmc", *_]:
             pass
         case _:

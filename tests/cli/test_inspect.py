@@ -2,9 +2,10 @@
 
 import os
 import re
+import shutil
 
 import pytest
-from support.command_line import HOSTILE, run_command
+from support.command_line import COMMAND, HOSTILE, run_command
 from support.small_runs import everything_in
 
 
@@ -145,3 +146,28 @@ def test_a_report_of_a_bare_run_is_covered_too(finished_run, without_figures, ca
     assert (code, out) == (0, f"{path}: every file is as it was committed.\n")
     (path / "report.html").write_text("altered")
     assert run_command(["verify", path], capsys)[0] == 1
+
+
+def test_the_chains_of_another_job_are_refused(finished_run, shared_folder, tmp_path, capsys):
+    """Every file inside is whole; only seed, settings and data show that it belongs elsewhere."""
+    words = ["sample", shared_folder / "table.csv", *COMMAND, "--model", "logistic"]
+    words += ["--num-steps", "600", "--seed", "5", "--out", tmp_path / "other"]
+    assert run_command(words, capsys)[0] == 0
+    shutil.rmtree(finished_run / "chains")
+    (tmp_path / "other" / "chains").rename(finished_run / "chains")
+    for command, code in (("summary", 2), ("verify", 1), ("report", 2), ("resume", 2)):
+        answer = run_command([command, finished_run], capsys)
+        assert answer[0] == code
+        assert "seed" in answer[1] + answer[2]
+
+
+def test_verify_misses_the_chains(finished_run, capsys):
+    shutil.rmtree(finished_run / "chains")
+    code, out, _ = run_command(["verify", finished_run], capsys)
+    assert (code, out) == (1, "chains: missing, though its findings are there\n")
+    for file in ("findings.sha256", "findings.json", "report.html", "predictions.csv"):
+        (finished_run / file).unlink()
+    shutil.rmtree(finished_run / "figures")
+    code, out, _ = run_command(["verify", finished_run], capsys)
+    assert code == 0
+    assert out.startswith("nothing is sampled yet")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.attacks import unreadable
 from support.small_runs import assert_same_run, broken_run, everything_in, run, whole_run
 
 import vrsgmcmc
@@ -355,6 +356,40 @@ def test_huge_numbers_in_a_commit_are_refused_at_once(copy, name, change):
     limit = 8 * 2**30 if sys.maxsize > 2**32 else 2**30  # addresses; XLA alone reserves several GB
     command = [sys.executable, "-c", LIMITED, str(path), str(limit)]
     subprocess.run(command, check=True, timeout=120)
+
+
+def test_huge_numbers_are_refused_without_a_state_too(copy):
+    """Counts are compared with the chunks that exist, also where the state cannot be checked."""
+    path = copy("finished")
+    crafted(path, lambda body: body.update(chunks=2**40, draws=2**40 * 20))
+    for state in path.glob("state-*"):
+        state.unlink()
+    assert any("1,099,511,627,776 chunks are counted" in text for text in store.verify(path))
+    with pytest.raises(store.RunError, match="no whole commit is left"):
+        store.open(path)
+
+
+def test_swapped_commits_are_noticed(copy):
+    path = copy("finished")
+    names = ("commit.json", "commit.previous.json")
+    first, second = ((path / name).read_bytes() for name in names)
+    (path / names[0]).write_bytes(second)
+    (path / names[1]).write_bytes(first)
+    assert store.verify(path) == ["commit.json: older than commit.previous.json"]
+    assert store.open(path).status == "finished"
+    assert "commit.json: older than commit.previous.json" in store.open(path).notes
+    assert_same_run(run(path), whole_run())
+
+
+@pytest.mark.parametrize("name", ["commit.json", "0", "posterior", "draws.sha256", "run.lock"])
+def test_what_may_not_be_opened_is_a_run_error(copy, name):
+    path = copy("broken")
+    with unreadable(name):
+        store.verify(path)
+        for use in (read_everything, run):
+            with suppress(store.RunError):
+                use(path)
+    assert_same_run(run(path), whole_run())
 
 
 def flip(content, bit):

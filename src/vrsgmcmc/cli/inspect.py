@@ -28,6 +28,8 @@ def verify(words: list[str]) -> int:
     if unchecked:
         print(f"not checked, because no sum of them was written: {', '.join(unchecked)}")
     if not problems:
+        if jobs.is_job(path) and not (path / "chains").exists():
+            print("nothing is sampled yet")
         which = "every other file" if unchecked else "every file"
         print(f"{path}: {which} is as it was committed.")
     return DAMAGED if problems else 0

@@ -15,7 +15,7 @@ from vrsgmcmc.run.store import Folder, RunError, as_json, differences, trees
 
 from .. import configuration
 from ..configuration import OWN, Config
-from . import outputs
+from . import chains, outputs
 from .choose_sampler import SamplerChoice
 from .problem import Problem, build_problem
 
@@ -189,6 +189,12 @@ def verify(path: Path) -> list[str]:
         job = load(path)
     except ValueError as error:
         return [str(error), *output_problems]
-    if not job.chains.exists():
-        return output_problems  # nothing was sampled yet
-    return [f"{CHAINS}/{text}" for text in store.verify(job.chains)] + output_problems
+    if not job.chains.exists():  # nothing was sampled yet, or the run is lost
+        made = outputs.has_sums(path)
+        return [f"{CHAINS}: missing, though its findings are there"] * made + output_problems
+    problems = [f"{CHAINS}/{text}" for text in store.verify(job.chains)]
+    try:
+        chains.check(job, store.open(job.chains))
+    except ValueError as error:
+        problems += [] if problems else [str(error)]  # what cannot be opened is named already
+    return problems + output_problems

@@ -11,8 +11,8 @@ from vrsgmcmc import reports
 from vrsgmcmc.reports import Report, Section, Summary, Table, cell
 from vrsgmcmc.run import Result, read_result, store
 
-from . import outputs
-from .directory import CHAINS, Job, is_job, load
+from . import chains, outputs
+from .directory import Job, is_job, load
 
 MOST_PARAMETERS = 50  # in the table of a comparison
 MOST_IN_FIGURE = 20  # of a comparison
@@ -63,10 +63,11 @@ class StoredRun(NamedTuple):
 def open_run(path: Path) -> StoredRun:
     """Open a run; `RunError` when there is none."""
     job = load(path) if is_job(path) else None
-    chains = path / CHAINS if job is not None else path
-    if job is not None and not chains.exists():
+    if job is not None and not job.chains.exists():
         raise store.RunError(f"{path}: nothing is sampled yet. Start it: vrsgmcmc resume {path}")
-    run = store.open(chains)
+    run = store.open(path if job is None else job.chains)
+    if job is not None:
+        chains.check(job, run)
     return StoredRun(Path(os.path.abspath(path)), run, job, read_result(run))
 
 

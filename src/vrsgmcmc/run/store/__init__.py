@@ -23,8 +23,9 @@ from . import trees
 from .draws import file_names
 from .entry import finished, write
 from .environment import differences, without_home, xla_flags
+from .errors import IrregularFile, RunError
 from .files import as_json, exclusive, record
-from .folder import Folder, IrregularFile, RunError
+from .folder import Folder
 from .reader import Run, open, verify
 from .trees import named, rebuilt
 from .writer import Writer, pause_after

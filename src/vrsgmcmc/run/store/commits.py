@@ -12,8 +12,9 @@ import re
 from typing import Any
 
 from .draws import MOST, Layout, is_count
+from .errors import IrregularFile, RunError
 from .files import Record, as_json, length_problem, problem
-from .folder import Folder, IrregularFile, RunError
+from .folder import Folder
 
 FORMAT = "vrsgmcmc run 1"
 CURRENT, PREVIOUS = "commit.json", "commit.previous.json"
@@ -103,6 +104,15 @@ def load(folder: Folder, name: str) -> dict[str, Any]:
         raise RunError(f"cannot be read ({error.strerror})") from error
 
 
+def order_problems(folder: Folder) -> list[str]:
+    """Whether the commit before is newer than the current one: a crash never leaves that."""
+    try:
+        current, previous = (load(folder, name)["number"] for name in (CURRENT, PREVIOUS))
+    except RunError:
+        return []
+    return [f"{CURRENT}: older than {PREVIOUS}"] * (current < previous)
+
+
 def is_run(folder: Folder) -> bool:
     return any(folder.exists(name) for name in (CURRENT, PREVIOUS))
 
@@ -159,13 +169,17 @@ def count_problems(folder: Folder, commit: dict[str, Any]) -> list[str]:
         return [f"{draws:,} draws are counted in {commit['chunks']:,} chunks of {layout.chunk:,}"]
     if tail * layout.draw_bytes > state:
         return [f"{tail:,} draws behind the last chunk do not fit into the state"]
-    return chunk_counts(folder, commit, layout)
+    return chunk_counts(folder, commit)
 
 
-def chunk_counts(folder: Folder, commit: dict[str, Any], layout: Layout) -> list[str]:
+def chunk_counts(folder: Folder, commit: dict[str, Any]) -> list[str]:
     """Whether about so many chunks are there as the commit counts."""
+    layout = layout_of(commit)
+    if layout is None:
+        return []
     if not layout.draw_bytes:
-        return ["too many draws are counted"] * (commit["draws"] > MOST_NAMED)
+        most = max(commit["draws"], commit["chunks"])
+        return ["too many draws are counted"] * (most > MOST_NAMED)
     try:
         there = len(folder.names(layout.chunk_folder))
     except FileNotFoundError:

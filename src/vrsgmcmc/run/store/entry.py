@@ -8,7 +8,8 @@ from typing import Any
 from . import commits, environment
 from .commits import CURRENT, LEDGER, METRICS
 from .draws import FOLDER, Layout
-from .folder import Folder, RunError
+from .errors import RunError
+from .folder import Folder
 from .identity import check_same
 from .reader import Run, inspect
 from .writer import LOCK, Writer

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .folder import Folder, IrregularFile
+from .errors import IrregularFile
+from .folder import Folder
 
 
 class Record(NamedTuple):

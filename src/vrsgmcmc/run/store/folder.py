@@ -18,6 +18,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from .errors import ClosedFile, IrregularFile, RunError
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_AT_ONCE = 2**22
 KINDS = {
@@ -28,21 +30,6 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-
-
-class RunError(ValueError):
-    """A run directory that cannot be used as it was asked for."""
-
-
-class IrregularFile(RunError):
-    """Something else where a file or a folder of a run must be."""
-
-    def __init__(self, path: Path, what: str):
-        super().__init__(
-            f"{path} is {what}. A run directory holds regular files and folders only: put the file "
-            "itself there."
-        )
-        self.what = what
 
 
 class Folder:
@@ -75,6 +62,8 @@ class Folder:
             handles = [os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         except (FileNotFoundError, NotADirectoryError):
             raise self.lost() from None
+        except PermissionError as error:
+            raise closed(self.path, error) from None
         try:
             if self.identity != (there := identity(os.fstat(handles[0]))):
                 if self.identity is not None:
@@ -94,6 +83,8 @@ class Folder:
             os.mkdir(part, dir_fd=handle)
         try:
             return os.open(part, flags, dir_fd=handle)
+        except PermissionError as error:
+            raise closed(self.path.joinpath(*parts), error) from None
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
@@ -119,7 +110,10 @@ class Folder:
         with self.walk(folders, make=bool(flags & os.O_CREAT)) as folder:
             before = self.status(folder, name)
             safe = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-            handle = os.open(last, flags | safe, 0o666, dir_fd=folder)
+            try:
+                handle = os.open(last, flags | safe, 0o666, dir_fd=folder)
+            except PermissionError as error:
+                raise closed(self.path / name, error) from None
         try:
             after = os.fstat(handle)
             if not stat.S_ISREG(after.st_mode) or (before and identity(before) != identity(after)):
@@ -303,12 +297,17 @@ class Folder:
                     "make room and run the same again",
                 ) from error
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise type(error)(
+                raise ClosedFile(
                     error.errno,
                     f"run_dir={str(self.path)!r}: {name} cannot be written ({error.strerror}). Choose "
                     "a directory that you may write to",
                 ) from error
             raise
+
+
+def closed(path: Path, error: OSError) -> ClosedFile:
+    """The error of the system, as an error of the run."""
+    return ClosedFile(error.errno, error.strerror, str(path))
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:

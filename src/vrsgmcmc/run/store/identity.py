@@ -8,7 +8,7 @@ from typing import Any
 from vrsgmcmc.core import Sampler, to_json
 
 from . import environment
-from .folder import RunError
+from .errors import RunError
 
 logger = logging.getLogger("vrsgmcmc")
 DEFAULTS = {f.name: to_json(f.default) for f in fields(Sampler) if f.default is not MISSING}

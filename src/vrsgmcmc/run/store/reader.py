@@ -17,8 +17,9 @@ from xarray.core import indexing
 from . import commits, trees
 from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from .draws import Layout, Leaf, chunk_name, dimensions, file_names
+from .errors import RunError
 from .files import length_problem, problem
-from .folder import Folder, RunError
+from .folder import Folder
 
 if TYPE_CHECKING:
     import xarray
@@ -62,8 +63,10 @@ def inspect(folder: Folder, name: str, thorough: bool) -> tuple[dict[str, Any] |
     """One of the two commits, and what is wrong with the files that it cannot do without."""
     try:
         commit = commits.load(folder, name)
-        wrong = commits.state_problems(folder, commit)
-        counts = [] if wrong else commits.count_problems(folder, commit)
+        wrong = commits.order_problems(folder) if name == CURRENT else []
+        wrong += commits.state_problems(folder, commit)
+        count = commits.chunk_counts if wrong else commits.count_problems
+        counts = count(folder, commit)
         wrong += [f"{name}: {text}" for text in counts]
         if not counts:
             wrong += commits.chunk_problems(folder, commit, thorough)

@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 
 from vrsgmcmc.core import named_leaves
 
-from .folder import RunError
+from .errors import RunError
 
 
 def is_key(leaf: Any) -> bool:

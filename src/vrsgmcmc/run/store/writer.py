@@ -16,8 +16,9 @@ import numpy as np
 from . import commits, trees
 from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from .draws import FOLDER, Layout
+from .errors import RunError
 from .files import Journal, as_json, record
-from .folder import Folder, RunError
+from .folder import Folder
 from .identity import check_same
 from .reader import Run, newest
 
