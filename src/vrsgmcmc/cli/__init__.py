@@ -22,6 +22,7 @@ from typing import Any
 
 from vrsgmcmc.core import did_you_mean
 
+from .endings import TERMINATED, HelpRequest, Terminated
 from .terminal import safe_output, say
 
 COMMANDS = {  # name -> its module, a line of help
@@ -54,7 +55,7 @@ exit codes: 0 done; 1 failed (a full disk, a bug); 2 bad input; 3 all chains div
 """
 __all__ = ["main"]
 
-FAILED, MISTAKEN, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,11 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = run_command(words)
             sys.stdout.flush()
             return code
+    except HelpRequest:
+        return 0
     except (KeyboardInterrupt, SystemExit) as error:
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else error.code
-        if code not in (INTERRUPTED, TERMINATED):  # --help ends so
-            return code if isinstance(code, int) else 0
-        notes = getattr(error, "__notes__", [])  # from the command: what is on disk, how to go on
+        if code not in (INTERRUPTED, TERMINATED):
+            return fail(f"the model ended the program with exit({code!r}).", MISTAKEN)
+        # from the command: what is on disk, how to go on
+        notes = getattr(error, "__notes__", []) or ["The same command starts it again."]
         return fail("\n".join(["interrupted.", *notes]), code)
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -138,7 +142,7 @@ def terminable() -> Iterator[None]:
         return
 
     def end(number: int, frame: Any) -> None:
-        raise SystemExit(TERMINATED)
+        raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)
     try:
