@@ -38,7 +38,7 @@ def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:
 
 
 def check_settings(seed: int, problem: Problem, choice: SamplerChoice) -> None:
-    """Refuse settings that cannot be run, and starts that are not finite, before a directory is made for them."""
+    """Refuse settings that cannot be run, and bad starts, before a directory is made for them."""
     arguments = sample_arguments(choice, problem)
     sampler = Sampler(**{name: arguments.pop(name) for name in SAMPLER})
     setup = set_up(seed, sampler=sampler, draws_in_memory=False, **arguments)
