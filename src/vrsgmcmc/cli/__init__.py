@@ -56,6 +56,7 @@ exit codes: 0 done; 1 failed (a full disk, a bug); 2 bad input; 3 all chains div
 __all__ = ["main"]
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+SECONDS_TO_REPEAT = 0.05  # a signal that came inside a callback
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,8 +145,20 @@ def terminable() -> Iterator[None]:
     def end(number: int, frame: Any) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, end)
+    before, hook = signal.signal(signal.SIGTERM, end), sys.unraisablehook
+
+    def send_again(unraisable: Any) -> None:
+        """Python drops what is raised in a callback, such as JAX's for garbage: repeat the signal."""
+        numbers = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}
+        if (number := numbers.get(unraisable.exc_type)) is None:
+            return hook(unraisable)
+        timer = threading.Timer(SECONDS_TO_REPEAT, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        sys.unraisablehook = hook
