@@ -1,6 +1,6 @@
 """Runs that wait for signals: `python signal_runs.py KIND RUN_DIR`, started by `test_signals.py`.
 
-It prints "begun", and at the end the signal that interrupted it (or None) and the sha256 of its results.
+It prints "begun", and at the end the signal that interrupted it (or None) and the sha256 of results.
 
     chunks    chunks of about a second
     commits   a commit behind every chunk of some milliseconds
