@@ -22,6 +22,7 @@ from typing import Any
 
 from vrsgmcmc.core import did_you_mean
 
+from .endings import TERMINATED, HelpRequest, Terminated
 from .terminal import safe_output, say
 
 COMMANDS = {  # name -> its module, a line of help
@@ -54,7 +55,8 @@ exit codes: 0 done; 1 failed (a full disk, a bug); 2 bad input; 3 all chains div
 """
 __all__ = ["main"]
 
-FAILED, MISTAKEN, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+SECONDS_TO_REPEAT = 0.05  # a signal that came inside a callback
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,11 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = run_command(words)
             sys.stdout.flush()
             return code
+    except HelpRequest:
+        return 0
     except (KeyboardInterrupt, SystemExit) as error:
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else error.code
-        if code not in (INTERRUPTED, TERMINATED):  # --help ends so
-            return code if isinstance(code, int) else 0
-        notes = getattr(error, "__notes__", [])  # from the command: what is on disk, how to go on
+        if code not in (INTERRUPTED, TERMINATED):
+            return fail(f"the model ended the program with exit({code!r}).", MISTAKEN)
+        # from the command: what is on disk, how to go on
+        notes = getattr(error, "__notes__", []) or ["The same command starts it again."]
         return fail("\n".join(["interrupted.", *notes]), code)
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -138,10 +143,22 @@ def terminable() -> Iterator[None]:
         return
 
     def end(number: int, frame: Any) -> None:
-        raise SystemExit(TERMINATED)
+        raise Terminated
 
-    before = signal.signal(signal.SIGTERM, end)
+    before, hook = signal.signal(signal.SIGTERM, end), sys.unraisablehook
+
+    def send_again(unraisable: Any) -> None:
+        """Python drops what is raised in a callback, such as JAX's for garbage: repeat the signal."""
+        numbers = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}
+        if (number := numbers.get(unraisable.exc_type)) is None:
+            return hook(unraisable)
+        timer = threading.Timer(SECONDS_TO_REPEAT, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        sys.unraisablehook = hook

@@ -222,6 +222,8 @@ def convert(values: Mapping[str, Any]) -> Config:
     types = {"data": (str, Path), "out": (str, Path), "features": (list, tuple)}
     arguments = {}
     for name, value in values.items():
+        if name in ("data", "out") and "\0" in str(value):
+            raise ValueError(f"{name}: a name of a file has no null character, got {value!r}.")
         plain = types[name][1](value) if isinstance(value, types.get(name, ())) else value
         try:
             arguments[name] = TypeAdapter(hints[name], config=strict).validate_python(plain)

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 from vrsgmcmc.core import did_you_mean
 
+from .endings import HelpRequest
+
 
 class Parser(argparse.ArgumentParser):
     """argparse, with `ValueError` for mistakes, and a hint when an option is misspelt."""
@@ -35,6 +37,9 @@ class Parser(argparse.ArgumentParser):
                 f"{what} {rest[0]!r}.{did_you_mean(name, names)} See {self.prog} --help."
             )
         return vars(options)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise HelpRequest(status)
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}. See {self.prog} --help.")

@@ -52,6 +52,7 @@ def check(words: list[str]) -> int:
     shapes = ", ".join(f"{name} {list(leaf.shape)}" for name, leaf in core.named_leaves(init))
     print(f"parameters: {problem.dimension:,} ({shapes})")
     data = jax.tree.map(jnp.asarray, problem.data)
+    run.checks.check_model(problem.posterior, init, data)
     value, gradient = jax.value_and_grad(run.log_posterior, 1)(
         problem.posterior, init, core.Batch(jnp.arange(size), data)
     )

@@ -60,14 +60,19 @@ def open_job(options: dict[str, Any]) -> tuple[jobs.Job, jobs.Problem]:
 
 
 def run_job(job: jobs.Job, problem: jobs.Problem) -> int:
-    """Run a job to its end, and write its predictions, scores and report."""
+    """Run a job to its end; after a signal, say how to go on."""
     resume = shlex.join(["vrsgmcmc", "resume", str(job.path)])
     resume += " --model FILE.py:FUNCTION" * job.needs_code
     try:
-        result = jobs.run(job, problem)
+        return run_and_report(job, problem, resume)
     except (KeyboardInterrupt, SystemExit) as error:
         error.add_note(f"What was committed is kept. Go on with: {resume}")
         raise
+
+
+def run_and_report(job: jobs.Job, problem: jobs.Problem, resume: str) -> int:
+    """Run a job to its end, and write its predictions, scores and report."""
+    result = jobs.run(job, problem)
     if result.interrupted:
         say(
             f"vrsgmcmc: interrupted at step {result.num_steps:,} of "

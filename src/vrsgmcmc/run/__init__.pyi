@@ -1,6 +1,7 @@
 from . import checks as checks
 from . import store as store
 from .checks import as_data as as_data
+from .checks import as_params as as_params
 from .fingerprint import config as config
 from .memory import check_memory as check_memory
 from .memory import free_memory as free_memory
@@ -15,6 +16,8 @@ from .sample import run_chains as run_chains
 from .sample import sample as sample
 from .setup import Setup as Setup
 from .setup import set_up as set_up
+from .start import chain_roots as chain_roots
+from .start import finite_starts as finite_starts
 from .start import is_function as is_function
 from .storage import read_result as read_result
 from .timeline import Pace as Pace

@@ -78,8 +78,7 @@ def start(setup: Setup, roots: Roots, wait: Callable[[Any], Any]) -> tuple[Setup
     if not setup.fresh:
         return setup, setup.init
     posterior, data = setup.program.posterior, setup.setting.data
-    starts = start_positions(setup.init, roots.start, setup.batched)
-    check_starts(posterior, starts, data, differ=is_function(setup.init))
+    starts = finite_starts(setup, roots)
     if setup.sampler.estimator.seeks_mode:
         some = jax.tree.map(lambda leaf: leaf[0], starts)
         mode = find_mode(posterior, data, some, wait)
@@ -87,6 +86,14 @@ def start(setup: Setup, roots: Roots, wait: Callable[[Any], Any]) -> tuple[Setup
         setup = setup.at_mode(mode.params, mode.evaluations)
     state = compiled.init_state(setup.program, setup.setting, roots.dynamics, starts, batched=True)
     return setup, state
+
+
+def finite_starts(setup: Setup, roots: Roots) -> Params:
+    """Where the chains start, [chain, ...]; `ValueError` where a density is not finite there."""
+    starts = start_positions(setup.init, roots.start, setup.batched)
+    posterior, data = setup.program.posterior, setup.setting.data
+    check_starts(posterior, starts, data, differ=is_function(setup.init))
+    return starts
 
 
 def refresh_initially(

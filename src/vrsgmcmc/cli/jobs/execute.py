@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from vrsgmcmc.core import Sampler
-from vrsgmcmc.run import Result, is_function, sample, set_up
+from vrsgmcmc.run import Result, chain_roots, finite_starts, is_function, sample, set_up
 
 from .choose_sampler import SAMPLER, SamplerChoice
 from .directory import Job
@@ -38,10 +38,11 @@ def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:
 
 
 def check_settings(seed: int, problem: Problem, choice: SamplerChoice) -> None:
-    """Refuse settings that cannot be run, before a directory is made for them."""
+    """Refuse settings that cannot be run, and bad starts, before a directory is made for them."""
     arguments = sample_arguments(choice, problem)
     sampler = Sampler(**{name: arguments.pop(name) for name in SAMPLER})
-    set_up(seed, sampler=sampler, draws_in_memory=False, **arguments)
+    setup = set_up(seed, sampler=sampler, draws_in_memory=False, **arguments)
+    finite_starts(setup, chain_roots(setup.key, setup.num_chains))
 
 
 def run(job: Job, problem: Problem, progress: bool | None = None) -> Result:

@@ -109,7 +109,7 @@ def build_problem(config: Config, ready: SplitTable, function: Callable | None =
             predict = first_output
     else:
         assert function is not None
-        posterior, init, predict = user_model.build(function, x, y)
+        posterior, init, predict = user_model.build(function, x, y, x_test, classes)
     return Problem(
         posterior, (x, y), (x_test, y_test), init, predict, bool(classes), names, noise, (*notes,)
     )
