@@ -335,6 +335,7 @@ HUGE = [
     ("number", lambda body: body.update(number=10**40)),
     ("metrics", lambda body: body["files"]["metrics.jsonl"].__setitem__(0, 2**52)),
 ]  # fmt: skip
+QUICK = ("chunks", "leaf", "leaves")
 LIMITED = """
 import resource, sys
 from vrsgmcmc.run import store, read_result
@@ -349,7 +350,13 @@ except store.RunError as error:
 """
 
 
-@pytest.mark.parametrize(("name", "change"), HUGE, ids=[name for name, _ in HUGE])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        pytest.param(*row, id=row[0], marks=() if row[0] in QUICK else pytest.mark.slow)
+        for row in HUGE
+    ],
+)
 def test_huge_numbers_in_a_commit_are_refused_at_once(copy, name, change):
     path = copy("finished")
     crafted(path, change)

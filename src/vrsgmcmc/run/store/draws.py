@@ -74,7 +74,8 @@ class Layout:
             raise ValueError("draws are arrays of floating numbers")
         if not all(type(name) is str for leaf in leaves for name in leaf[:2]):
             raise ValueError("names are text")
-        if file_names([leaf.variable for leaf in leaves]) != [leaf.variable for leaf in leaves]:
+        variables = [leaf.variable for leaf in leaves]
+        if len(set(variables)) < len(variables) or file_names(variables) != variables:
             raise ValueError("not the name of a file")
         return cls(leaves, *numbers)
 
