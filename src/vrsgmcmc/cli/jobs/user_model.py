@@ -9,6 +9,7 @@ x)` gives, for rows x [n, d], probabilities [n] or [n, K], or in a regression me
 """
 
 import importlib.util
+import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,8 @@ def build(
     name = getattr(function, "__name__", type(function).__name__)
     with explain_errors(path, f"{name}(x, y) failed"):
         parts = function(x, y)
+    if inspect.iscoroutine(parts):
+        parts.close()  # else Python warns that it was never awaited
     if not (isinstance(parts, tuple) and len(parts) in (2, 3) and isinstance(parts[0], Posterior)):
         raise ValueError(
             f"{path.name}: {name}(x, y) must return (posterior, init) or (posterior, "
