@@ -2,7 +2,7 @@
 
 import sys
 
-from vrsgmcmc.cli import main
+from vrsgmcmc.cli import console
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console())

@@ -53,7 +53,7 @@ options:
 exit codes: 0 done; 1 failed (a full disk, a bug); 2 bad input; 3 all chains diverged;
 130 or 143 interrupted by Ctrl-C or SIGTERM, with everything committed
 """
-__all__ = ["main"]
+__all__ = ["console", "main"]
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
 SECONDS_TO_REPEAT = 0.05  # a signal that came inside a callback
@@ -84,6 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--debug" in arguments:
             say(traceback.format_exc())
         return fail_with(error)
+
+
+def console() -> int:
+    """The program: once a command has said how it ended, a further signal ends the process silently."""
+    code = main()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    return code
 
 
 def run_command(words: list[str]) -> int:
