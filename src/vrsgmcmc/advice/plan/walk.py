@@ -76,7 +76,7 @@ def schedule(
     rng: np.random.Generator, sampler: Sampler, size: int, num_steps: int, top: np.ndarray
 ) -> np.ndarray:
     """The rows of each step, with those of `top` in some of them, once each."""
-    count = size if sampler.estimator.name == "full" else sampler.batch_size
+    count = size if sampler.estimator.uses_all_data else sampler.batch_size
     if count >= size:
         return np.tile(np.arange(size), (num_steps, 1))
     batches = np.stack([choose(rng, size, count) for _ in range(num_steps)])
