@@ -12,7 +12,7 @@ from support.sample_methods import KEY, PRACTICAL, STEPS, D, H, Method, assert_s
 import vrsgmcmc as vr
 from vrsgmcmc.core import compiled
 from vrsgmcmc.core.rng import fold
-from vrsgmcmc.run import rows
+from vrsgmcmc.run import densities, rows
 
 WATCHED = Method(vr.practical(8, 5), options={"observables": {"mean": identity}, "num_steps": 200})
 
@@ -157,3 +157,8 @@ def test_rows_are_looked_at_in_parts(monkeypatch):
     assert found == rows.BadRows(41, -math.inf, 3, 100)
     found = rows.find_bad_rows(posterior, jnp.zeros(()), jnp.asarray(data), seconds=0)
     assert found is None
+
+
+def test_looking_at_many_chains_stays_in_time():
+    assert list(densities.in_time(range(10**6), seconds=0)) == [0]
+    assert list(densities.in_time(range(3), seconds=60)) == [0, 1, 2]

@@ -1,6 +1,8 @@
 """Whether the log-densities are finite where the chains start, and where they end."""
 
 import logging
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -63,7 +65,7 @@ def check_all_rows(
 ) -> None:
     """The log-likelihoods of all rows are finite where the chains start, as far as time allows."""
     chains = jax.tree.leaves(starts)[0].shape[0]
-    for chain in range(chains):
+    for chain in in_time(range(chains), SECONDS):
         params = jax.tree.map(lambda leaf, c=chain: leaf[c], starts)
         if bad := find_bad_rows(posterior, params, data, seconds=SECONDS / chains):
             where = f"at the start of chain {chain}" if differ else "at init"
@@ -77,19 +79,28 @@ def check_all_rows(
 def check_ends(
     posterior: core.Posterior, state: core.State, data: core.Data, chains: Any, seconds: float
 ) -> None:
-    """Warn of rows that have no finite log-likelihood where the chains ended: no step notices them
-    while their gradients are finite."""
-    for chain in chains:
+    """Warn of rows that have no finite log-likelihood where the chains ended, as far as time allows:
+    no step notices them while their gradients are finite."""
+    seconds = min(seconds, SECONDS)
+    for chain in in_time(chains, seconds):
         params = jax.tree.map(lambda leaf, c=chain: leaf[c], state.position)
-        if bad := find_bad_rows(
-            posterior, params, data, seconds=min(seconds, SECONDS) / len(chains)
-        ):
+        if bad := find_bad_rows(posterior, params, data, seconds=seconds / len(chains)):
             logger.warning(
                 "chain %d: loglik is %s for data row %d at its last position (%d of %d rows are not "
                 "finite), though its gradient is finite. Its draws are not of the posterior: look at "
                 "that row, or make loglik safe there.",
                 *(chain, bad.value, bad.first, bad.count, bad.looked_at),
             )
+
+
+def in_time(chains: Iterable[int], seconds: float) -> Iterator[int]:
+    """The chains, until `seconds` have passed since the first was looked at: that one compiles."""
+    end = np.inf
+    for chain in chains:
+        if time.monotonic() > end:
+            return
+        yield chain
+        end = min(end, time.monotonic() + seconds)
 
 
 @core.bounded_jit
