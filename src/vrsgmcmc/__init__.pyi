@@ -17,6 +17,8 @@ from .core import kernel as kernel
 from .core import observable as observable
 from .core.estimators import *
 from .core.integrators import *
+from .models import glm as glm
+from .models import likelihoods as likelihoods
 from .run import Result as Result
 from .run import sample as sample
 

@@ -25,12 +25,19 @@ from .gradients import row_gradients as row_gradients
 from .gradients import row_likelihoods as row_likelihoods
 from .gradients import split_part as split_part
 from .kernel import Kernel as Kernel
+from .kernel import check_metric as check_metric
 from .kernel import check_pair as check_pair
 from .kernel import check_sizes as check_sizes
 from .kernel import kernel as kernel
 from .kernel import used_batch_size as used_batch_size
 from .methods import ESTIMATORS as ESTIMATORS
 from .methods import INTEGRATORS as INTEGRATORS
+from .metric import Dense as Dense
+from .metric import Diagonal as Diagonal
+from .metric import LowRank as LowRank
+from .metric import Metric as Metric
+from .metric import as_metric as as_metric
+from .metric import check_metric_shapes as check_metric_shapes
 from .order import ORDERS as ORDERS
 from .order import all_rows as all_rows
 from .order import data_size as data_size
@@ -52,6 +59,7 @@ from .tree import named_leaves as named_leaves
 from .tree import nbytes as nbytes
 from .tree import square_norm as square_norm
 from .tree import take as take
+from .types import GLM as GLM
 from .types import STATIC as STATIC
 from .types import Batch as Batch
 from .types import Data as Data

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from .arguments import positive, whole
 from .gradients import cut, part_size, split_part
+from .metric import Metric, as_metric
 from .rng import as_key, common, fold
 from .sampler import Sampler
 from .tree import cast, square_norm
@@ -47,7 +48,7 @@ class Kernel:
         params = jax.tree.map(jnp.asarray, params)
         return State(
             position=params,
-            dynamics=self.sampler.integrator.init(key, params),
+            dynamics=self.sampler.dynamics.init(key, params),
             memory=self.estimator.init(params, self.size),
             step=jnp.zeros((), jnp.int32),
         )
@@ -112,7 +113,7 @@ class Kernel:
             return estimate
 
         h, integrator = jnp.asarray(step_size), self.sampler.integrator
-        position, dynamics = integrator.step(
+        position, dynamics = self.sampler.dynamics.step(
             fold(key, 0), state.position, state.dynamics, gradient, h, self.size
         )
         if len(calls) != 1:
@@ -141,19 +142,24 @@ def kernel(
     size: int,
     batch_size: int | None = None,
     clip: float | None = None,
+    metric: Metric | None = None,
 ) -> Kernel:
     """Bind an estimator and an integrator to a posterior with `size` data.
 
     - `batch_size`: only resolves the period of `svrg()`, which is ceil(N / batch_size) by default.
     - `clip`: shorten gradient estimates to this norm, on the per-datum-mean scale; biases the chain.
+    - `metric`: x = c + L z, and the chain moves in z: (center, L), L a matrix or its diagonal.
     """
     check_pair(posterior, estimator, integrator)
+    metric = as_metric(metric)
+    check_metric(integrator, metric)
     size = whole("kernel", "size", size)
     batch_size = 0 if batch_size is None else whole("kernel", "batch_size", batch_size)
     batch_size = used_batch_size(estimator, size, batch_size)
     check_sizes("kernel", estimator, size, batch_size)
     clip = clip if clip is None else positive("kernel", "clip", clip)
-    sampler = Sampler(estimator, integrator, step_size=None, batch_size=batch_size, clip=clip)
+    options = {"step_size": None, "batch_size": batch_size, "clip": clip, "metric": metric}
+    sampler = Sampler(estimator, integrator, **options)
     return Kernel(posterior, sampler, size)
 
 
@@ -178,6 +184,16 @@ def check_pair(posterior: object, estimator: object, integrator: object) -> None
             f"{_call_hint(integrator)}. A class of your own inherits from vrsgmcmc.core.Integrator."
         )
     estimator.check_posterior(posterior)
+
+
+def check_metric(integrator: Integrator, metric: Metric | None) -> None:
+    """The integrator can move in the variables of the metric; one that cannot says why."""
+    why = getattr(integrator, "why_no_metric", None)
+    if metric is not None and why:
+        raise ValueError(
+            f"{integrator.name}() cannot be used with a metric: {why}. Leave the metric out, or use "
+            "sgld(), sghmc() or splitting()."
+        )
 
 
 def used_batch_size(estimator: Estimator, size: int, batch_size: int) -> int:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .methods import ESTIMATORS, INTEGRATORS
+from .metric import Metric, Preconditioned
 from .tree import named_leaves
 from .types import STATIC, Estimator, Integrator, Params, description
 
@@ -37,6 +38,14 @@ class Sampler:
     order: str = field(default="without_replacement", metadata=STATIC)
     anchor_order: str = field(default="without_replacement", metadata=STATIC)
     clip: float | None = None
+    metric: Metric | None = None  # x = c + L z, and the chain moves in z
+
+    @property
+    def dynamics(self) -> Integrator:
+        """The integrator, in the variables of the metric."""
+        if self.metric is None:
+            return self.integrator
+        return Preconditioned(self.integrator, self.metric)
 
     def cost_per_step(self, size: int) -> float:
         """Per-datum gradient evaluations of one step, its share of a refresh included."""
@@ -68,16 +77,22 @@ class Sampler:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; functions and large arrays are named, not held."""
-        return {each.name: to_json(getattr(self, each.name)) for each in dataclasses.fields(self)}
+        return {name: to_json(getattr(self, name)) for name in field_names(self)}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any], center: Params | None = None) -> Sampler:
+    def from_json(
+        cls, record: Mapping[str, Any], center: Params | None = None, metric: Metric | None = None
+    ) -> Sampler:
         """The sampler of a record, which may come from a file: names are looked up, nothing else.
 
-        `center`: the centre of a control variate, in the place of the one that the record names.
+        `center`: the centre of a control variate, in the place of the one that the record names;
+        `metric`: likewise.
         """
         try:
-            values = {each.name: record[each.name] for each in dataclasses.fields(cls)}
+            values = {name: record[name] for name in field_names(cls) if name != "metric"}
+            if record.get("metric") is not None and metric is None:  # older records have none
+                raise ValueError("settings: a record does not hold the metric. Give it.")
+            values["metric"] = metric
             for kind, table in (("estimator", ESTIMATORS), ("integrator", INTEGRATORS)):
                 options = dict(values[kind])
                 name = options.pop("name")
@@ -95,10 +110,14 @@ class Sampler:
             raise ValueError(f"these are not the settings of a run: {error}.") from error
 
 
+def field_names(value: Any) -> list[str]:
+    return [each.name for each in dataclasses.fields(value)]
+
+
 def to_json(value: Any) -> Any:
     """A description, or a part of it, as JSON. Functions are in the model's program."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {name: to_json(getattr(value, name)) for name in field_names(value)}
         return {"name": getattr(value, "name", type(value).__name__), **fields}
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -29,6 +29,10 @@ Gradient: TypeAlias = Callable[[Params], Params]
 STATIC = {"static": True}  # metadata of a field that the compiled program depends on
 
 
+def identity(value: Any) -> Any:
+    return value
+
+
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def description(cls: type) -> Any:
     """Make of a class a frozen dataclass and a pytree: its leaves are the fields not marked STATIC.
@@ -60,6 +64,7 @@ class Posterior:
     - `augment(key, item)`: makes the datum that the model sees from the stored one (random crop,
       dropout key). The key belongs to the datum; an anchored estimator keeps it until its next refresh.
     - `check(data)`: raises `ValueError` when the data cannot be meant for this model (labels, ranks).
+    - `network`: many equal modes are expected, so a single weight means nothing; predictions do.
     """
 
     logprior: Callable[[Params], Scalar]
@@ -67,6 +72,23 @@ class Posterior:
     augment: Callable[[PRNGKey, Any], Any] | None = None
     _: KW_ONLY
     check: Callable[[Data], None] | None = None
+    network: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GLM(Posterior):
+    """A posterior whose data (x, y) enter through linear predictors: loglik = likelihood(eta, y),
+
+        eta = features(x) @ coefficients(params),   a scalar or a vector,
+
+    with `coefficients` a rearrangement of the parameters into [p] or [p, K]. So the Hessian over all
+    data takes one pass: sum_i f_i f_i^T W_i, W_i the second derivative of the likelihood in eta.
+    `vr.glm` makes one.
+    """
+
+    likelihood: Callable[[Any, Any], Scalar]
+    features: Callable[[Any], Array] = identity
+    coefficients: Callable[[Params], Array] = identity
 
 
 class Batch(NamedTuple):

@@ -1,9 +1,11 @@
 from . import cnn as cnn
 from . import gaussian as gaussian
+from . import likelihoods as likelihoods
 from . import linear as linear
 from . import logistic as logistic
 from . import lstm as lstm
 from . import mlp as mlp
 from . import resnet as resnet
 from . import softmax as softmax
+from .glm import glm as glm
 from .images import pixels as pixels

@@ -64,7 +64,7 @@ def posterior(
         )
     loglik, check = _loglik(num_classes, dropout), image_check("cnn", num_classes)
     augmentation = _augment(dropout > 0, bool(augment))
-    return Posterior(normal_prior(prior_variance), loglik, augmentation, check=check)
+    return Posterior(normal_prior(prior_variance), loglik, augmentation, check=check, network=True)
 
 
 def initial(

@@ -8,6 +8,7 @@ mean = C X^T y / variance. Data: a tuple (x [N, d], y [N]); parameters: w [d]. A
 column of ones in x, which the caller adds (`vrsgmcmc.datasets.with_intercept`).
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -16,16 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real, Shaped
 
-from vrsgmcmc.core import Params, Posterior, Scalar
+from vrsgmcmc.core import GLM, Params, Scalar
 
 from .checks import as_variance, check_table
 from .gaussian import log_normal, normal_prior
+from .likelihoods import gaussian
 
 
-def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> Posterior:
+def posterior(*, variance: float | int = 1.0, prior_variance: float | int = 1.0) -> GLM:
     """The posterior of the weights; `variance` is the variance of the noise in y."""
     loglik = _loglik(as_variance("variance", variance))
-    return Posterior(normal_prior(prior_variance), loglik, check=check)
+    likelihood = gaussian(math.sqrt(variance))
+    return GLM(normal_prior(prior_variance), loglik, check=check, likelihood=likelihood)
 
 
 def initial(d: int) -> Float[Array, " d"]:

@@ -13,17 +13,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
-from vrsgmcmc.core import Posterior, Scalar
+from vrsgmcmc.core import GLM, Scalar
 
 from .checks import class_check
 from .gaussian import normal_prior
+from .likelihoods import bernoulli
 
 check = class_check("logistic", 2, "Labels -1 and 1 become 0 and 1 with (y + 1) // 2.")
 
 
-def posterior(*, prior_variance: float | int = 1.0) -> Posterior:
+def posterior(*, prior_variance: float | int = 1.0) -> GLM:
     """The posterior of the weights."""
-    return Posterior(normal_prior(prior_variance), loglik, check=check)
+    return GLM(normal_prior(prior_variance), loglik, check=check, likelihood=bernoulli())
 
 
 def initial(d: int) -> Float[Array, " d"]:

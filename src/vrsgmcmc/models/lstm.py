@@ -75,7 +75,9 @@ class LSTM(eqx.Module):
 def posterior(vocabulary: int, *, prior_variance: float | int = 1.0) -> Posterior:
     """The posterior of the parameters, for texts of `vocabulary` different words."""
     vocabulary = whole("lstm.posterior", "vocabulary", vocabulary, least=2)
-    return Posterior(normal_prior(prior_variance), _loglik(vocabulary), check=_check(vocabulary))
+    return Posterior(
+        normal_prior(prior_variance), _loglik(vocabulary), check=_check(vocabulary), network=True
+    )
 
 
 def initial(

@@ -50,7 +50,9 @@ def classifier(
     num_classes = whole("mlp.classifier", "num_classes", num_classes, least=2)
     activation = one_of("mlp.classifier", "activation", activation, ACTIVATIONS)
     loglik = _class_loglik(num_classes, activation)
-    return Posterior(normal_prior(prior_variance), loglik, check=class_check("mlp", num_classes))
+    return Posterior(
+        normal_prior(prior_variance), loglik, check=class_check("mlp", num_classes), network=True
+    )
 
 
 def regressor(
@@ -60,7 +62,7 @@ def regressor(
     variance = as_variance("variance", variance)
     activation = one_of("mlp.regressor", "activation", activation, ACTIVATIONS)
     loglik = _regression_loglik(variance, activation)
-    return Posterior(normal_prior(prior_variance), loglik, check=_check_regression)
+    return Posterior(normal_prior(prior_variance), loglik, check=_check_regression, network=True)
 
 
 def initial(d: int, outputs: int, hidden: int = 50) -> Callable[[PRNGKey], MLP]:

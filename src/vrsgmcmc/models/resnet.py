@@ -117,7 +117,7 @@ def posterior(
     grouped = one_of("resnet.posterior", "norm", norm, NORMS) == "batch_norm"
     loglik, check = _loglik(num_classes, grouped), image_check("resnet", num_classes, grouped)
     augmentation = (_augment_group if grouped else _augment_image) if augment else None
-    return Posterior(normal_prior(prior_variance), loglik, augmentation, check=check)
+    return Posterior(normal_prior(prior_variance), loglik, augmentation, check=check, network=True)
 
 
 def initial(

@@ -16,18 +16,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree, Shaped
 
-from vrsgmcmc.core import Params, Posterior, Scalar, whole
+from vrsgmcmc.core import GLM, Params, Scalar, whole
 
+from . import likelihoods
 from .checks import class_check
 from .gaussian import normal_prior
 from .linear import affine
 
 
-def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> Posterior:
+def posterior(num_classes: int, *, prior_variance: float | int = 1.0) -> GLM:
     """The posterior of the weights and biases of `num_classes` classes."""
     num_classes = whole("softmax.posterior", "num_classes", num_classes, least=2)
     check = class_check("softmax", num_classes)
-    return Posterior(normal_prior(prior_variance), _loglik(num_classes), check=check)
+    return GLM(
+        normal_prior(prior_variance),
+        _loglik(num_classes),
+        check=check,
+        likelihood=likelihoods.softmax(num_classes),
+        features=with_one,
+        coefficients=stack_rows,
+    )
 
 
 def initial(d: int, num_classes: int) -> dict[str, Float[Array, "..."]]:
@@ -39,6 +47,16 @@ def initial(d: int, num_classes: int) -> dict[str, Float[Array, "..."]]:
 def predict(params: PyTree, x: Shaped[ArrayLike, "*rows d"]) -> Float[Array, "*rows k"]:
     """The K probabilities for one row x [d], or for each row of x [n, d]."""
     return jax.nn.softmax(affine(x, params["weight"], params["bias"]))
+
+
+def with_one(x: Shaped[Array, " d"]) -> Shaped[Array, " p"]:
+    """The features: x and a 1 for the bias."""
+    return jnp.append(x, jnp.ones(1, x.dtype))
+
+
+def stack_rows(params: Params) -> Float[Array, "p k"]:
+    """The coefficients of the features: W, and b below it."""
+    return jnp.concatenate([params["weight"], params["bias"][None]])
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vrsgmcmc.core import Estimator, Integrator, Observable, Posterior, Sampler
+from vrsgmcmc.core import Estimator, Integrator, Observable, Posterior, Sampler, as_metric
 from vrsgmcmc.core.estimators import practical
 from vrsgmcmc.core.integrators import sgld
 
@@ -41,6 +41,7 @@ def sample(
     observables: Mapping[str, Callable | Observable] | None = None,
     weights: Literal["step_size", "equal"] = "step_size",
     clip: float | None = None,
+    metric: Any = None,
     chain_method: Literal["vmap", "sequential"] = "vmap",
     keep: Literal["draws", "averages"] = "draws",
     run_dir: Any = None,
@@ -62,6 +63,7 @@ def sample(
     - `weights`: weigh positions in averages by their step size, or equally.
     - `clip`: shorten the gradient estimate to this norm, on the scale of the mean over data. The
       chain then no longer has the posterior as its target.
+    - `metric`: (center, L): the chain moves in z, x = center + L z; L a matrix, or its diagonal.
     - `chain_method`: all chains at once, or one after another (better for large networks on CPU).
     - `keep`: "averages" stores no draws.
     - `run_dir`: keep the run in this directory, draws included, and commit it every few seconds.
@@ -75,7 +77,8 @@ def sample(
     all rows (as many as one second allows) and their gradients on the first 64. When a chain becomes
     non-finite, its `Divergence` names the row that is not finite there, if one is.
     """
-    sampler = Sampler(estimator, integrator, step_size, batch_size, order, anchor_order, clip)
+    scales = step_size, batch_size, order, anchor_order, clip, as_metric(metric)
+    sampler = Sampler(estimator, integrator, *scales)
     setup = set_up(
         key,
         posterior,

@@ -117,6 +117,7 @@ def set_up(
     key = core.as_key(key)
     estimator, integrator = sampler.estimator, sampler.integrator
     core.check_pair(posterior, estimator, integrator)
+    core.check_metric(integrator, sampler.metric)
     num_steps, num_chains, thin = (
         core.whole("sample", name, value)
         for name, value in (("num_steps", num_steps), ("num_chains", num_chains), ("thin", thin))
@@ -152,10 +153,12 @@ def set_up(
     step_sizes, schedule = (in_dtype(values, dtype) for values in (step_sizes, schedule))
     checks.check_model(posterior, some, data)
     if not fresh:
-        checks.check_continuation(init, estimator, integrator, size)
+        checks.check_continuation(init, estimator, sampler.dynamics, size)
         if period is None:
             checks.check_refreshed(init, estimator)
     estimator.check_params(some)
+    if sampler.metric is not None:
+        core.check_metric_shapes(sampler.metric, some)
     draws = (num_steps - burn_in) // thin if keep == "draws" and draws_in_memory else 0
     check_run_memory(estimator, some, size, num_chains, draws)
     by_name = check_observables(observables, num_steps - burn_in, some)
@@ -170,7 +173,7 @@ def set_up(
         )
     program = core.Program(
         posterior=posterior,
-        methods=(type(estimator), type(integrator)),
+        methods=(type(estimator), type(integrator), type(sampler.metric)),
         size=size,
         cycle=period or compiled.LONGEST_BLOCK,
         part=part,

@@ -21,6 +21,7 @@ from ..types import STATIC, Gradient, Integrator, Params, description
 @description
 class Ito(Integrator):
     name = "ito"
+    why_no_metric = "its drift and diffusion are functions of x"
 
     drift: Callable = field(metadata=STATIC)
     diffusion: Callable = field(metadata=STATIC)

@@ -21,6 +21,7 @@ from ..types import Integrator, description
 @description
 class PSGLD(Integrator):
     name = "psgld"
+    why_no_metric = "it scales the parameters itself"
 
     decay: float
     eps: float
