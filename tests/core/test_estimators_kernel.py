@@ -60,6 +60,14 @@ def different_descriptions():
         vr.control_variate(zeros.astype(np.float32)),
         vr.control_variate({"x": zeros}),
         vr.control_variate({"y": zeros}),
+        vr.control_variate(order=2),
+        vr.control_variate(zeros, 2, hessian=np.eye(2)),
+        vr.control_variate(zeros, 2, hessian=2 * np.eye(2)),
+        vr.control_variate(zeros, 2, hessian=np.eye(2), linear=True),
+        vr.control_variate(zeros, 2, vr.Batch(np.array([1]), np.ones(1)), np.eye(2)),
+        vr.control_variate(zeros, 2, vr.Batch(np.array([2]), np.ones(1)), np.eye(2)),
+        vr.block_saga(1),
+        vr.block_saga(5),
     ]
 
 
@@ -88,7 +96,8 @@ def test_descriptions_are_frozen_pytrees(estimator):
             setattr(estimator, name, 1)
     leaves, structure = jax.tree.flatten(estimator)
     assert jax.tree.unflatten(structure, leaves) == estimator
-    assert len(leaves) == (getattr(estimator, "center", None) is not None)
+    arrays = ("center", "hessian", "hot")
+    assert len(leaves) == len(jax.tree.leaves([getattr(estimator, name, None) for name in arrays]))
 
 
 def test_numbers_do_not_retrace_and_sizes_do():

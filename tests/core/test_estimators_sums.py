@@ -3,6 +3,7 @@
 The model, the table of estimators and the references are those of `test_estimators.py`.
 """
 
+import math
 from functools import lru_cache
 
 import jax
@@ -29,6 +30,7 @@ from support.estimator_table import (
 )
 
 import vrsgmcmc as vr
+from vrsgmcmc import core
 
 # ---------------------------------------------------------------- SAGA's books
 
@@ -188,3 +190,19 @@ def test_a_million_terms_in_float32_lose_no_digits(estimator, kind):
 @pytest.mark.parametrize("estimator", estimators(MANY, anchored=True, variants=False), ids=show)
 def test_an_anchor_in_many_parts_loses_no_digits(estimator, kind):
     check_digits(estimator, kind, parts=1000)
+
+
+@pytest.mark.parametrize("count", [3, 128, 1000])
+def test_the_log_posterior_is_the_sum_and_its_gradient_the_full_gradient(count):
+    posterior = vr.models.logistic.posterior()
+    x = np.random.default_rng(0).normal(size=(count, 4))
+    data = jnp.asarray(x), jnp.asarray(x[:, 0] > 0, jnp.int32)
+    batch, w = core.all_rows(data), jnp.arange(4.0)
+    value, gradient = jax.value_and_grad(core.log_posterior, 1)(posterior, w, batch)
+    rows = core.row_likelihoods(posterior, w, batch, jax.random.key(0))
+    np.testing.assert_allclose(value, math.fsum([posterior.logprior(w), *rows]), rtol=1e-14)
+    np.testing.assert_allclose(core.log_posterior(posterior, w, batch), value, rtol=1e-14)
+    expected = core.log_posterior_gradient(posterior, w, batch)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-13)
+    doubled = jax.grad(lambda w: 2 * core.log_posterior(posterior, w, batch))(w)
+    np.testing.assert_array_equal(doubled, 2 * gradient)

@@ -61,6 +61,15 @@ def sgld_path(x, steps, noise, first):
         yield {"x": x}
 
 
+def leimkuhler_matthews_path(x, steps, noise, first):
+    old = first
+    for l, h in enumerate(steps):
+        new = noise(l)
+        x = x + h * gradient(x) + np.sqrt(2 * h * T) * (old + new) / 2
+        yield {"x": x, "xi": new}
+        old = new
+
+
 def psgld_path(x, steps, noise, first, a=0.9, eps=0.05):
     v = np.zeros_like(x)
     for l, h in enumerate(steps):
@@ -226,6 +235,9 @@ momentum = dict(own=lambda dynamics: {"p": dynamics})
 
 TABLE: dict[str, dict[str, Row]] = {
     "sgld": {"": Row(vr.sgld, sgld_path)},
+    "leimkuhler_matthews": {
+        "": Row(vr.leimkuhler_matthews, leimkuhler_matthews_path, lambda dynamics: {"xi": dynamics})
+    },
     "psgld": {
         "": Row(partial(vr.psgld, 0.9, 0.05), psgld_path, lambda dynamics: {"v": dynamics}),
         "memoryless": Row(

@@ -12,7 +12,9 @@ from vrsgmcmc.core import Sampler
 
 SIZE = 100
 ESTIMATORS = [vr.full(), vr.minibatch(), vr.practical(20, 4, 2), vr.svrg(), vr.svrg(7), vr.saga()]
+ESTIMATORS += [vr.block_saga(5), vr.control_variate(), vr.control_variate(order=2)]
 INTEGRATORS = [vr.sgld(0.5), vr.psgld(), vr.sghmc(2.0), vr.sgnht(3.0), vr.splitting("UBU", 1.5)]
+INTEGRATORS += [vr.leimkuhler_matthews(0.5)]
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda each: each.name)
@@ -26,7 +28,7 @@ def test_json_and_back(estimator, integrator):
 
 def test_no_two_methods_have_the_same_structure():
     """JAX would run the program of one for the other."""
-    methods = [*ESTIMATORS, vr.control_variate(), *INTEGRATORS]
+    methods = [*ESTIMATORS, *INTEGRATORS]
     structures = [jax.tree.structure(method) for method in methods]
     for one, other in itertools.combinations(range(len(methods)), 2):
         same = type(methods[one]) is type(methods[other])
@@ -39,9 +41,13 @@ def test_a_record_holds_neither_a_centre_nor_code():
     assert Sampler.from_json(record, center=center).estimator == vr.control_variate(center)
     with pytest.raises(ValueError, match="does not hold the centre"):
         Sampler.from_json(record)
-    assert Sampler.from_json(
-        Sampler(vr.control_variate(), vr.sgld()).to_json()
-    ).estimator.seeks_mode
+    hot = vr.Batch(np.array([3]), np.ones(1))
+    second = vr.control_variate(center, 2, hot, np.eye(3), linear=True)
+    record = json.loads(json.dumps(Sampler(second, vr.sgld()).to_json()))
+    for parts, lacks in (({}, "Hessian"), ({"hessian": np.eye(3)}, "hot rows")):
+        with pytest.raises(ValueError, match=f"does not hold the {lacks}"):
+            Sampler.from_json(record, center, **parts)
+    assert Sampler.from_json(record, center, hessian=np.eye(3), hot=hot).estimator == second
     schedule = Sampler(vr.saga(), vr.sgld(), lambda l: 1e-3 / (1 + l)).to_json()
     with pytest.raises(ValueError, match="does not hold the schedule"):
         Sampler.from_json(schedule)

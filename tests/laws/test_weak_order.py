@@ -163,6 +163,39 @@ def test_law_is_the_exact_one(name):
     np.testing.assert_allclose(covariance[:2, :2], expected.covariance, rtol=1e-9)
 
 
+# ---------------------------------------------------------------- averages of two noises
+
+
+def averaged_law(h, T, standard=True):
+    """Mean and covariance of x under `leimkuhler_matthews`, from its step (x, xi) -> (x', xi')."""
+    data = jax.tree.map(jnp.asarray, STANDARD if standard else REGRESSION)
+    keys, z = jax.random.split(jax.random.key(1), 16), np.random.default_rng(2).normal(size=(16, 4))
+    integrator = vr.leimkuhler_matthews(T)
+    step = jax.vmap(lambda key, z: advance(POSTERIOR, integrator, data, key, z, h))
+    moved = np.asarray(step(keys, jnp.reshape(z, (16, 2, 2)))).reshape(16, 4)
+    draw = jax.vmap(lambda key: normals(integrator, key, jnp.zeros((2, 2))))
+    inputs = np.column_stack([z, np.asarray(draw(keys)).reshape(16, 2), np.ones(16)])
+    A = np.linalg.lstsq(inputs, moved, rcond=None)[0].T
+    np.testing.assert_allclose(inputs @ A.T, moved, atol=1e-12, err_msg="the step is not affine")
+    M, B, c = A[:, :4], A[:, 4:6], A[:, 6]
+    covariance = solve_discrete_lyapunov(M, B @ B.T)
+    return np.linalg.solve(np.eye(4) - M, c)[:2], covariance[:2, :2]
+
+
+@pytest.mark.parametrize("T", [1.0, 0.25])
+def test_leimkuhler_matthews_is_exact_on_a_quadratic(T):
+    for h in (0.01, 1.5):
+        np.testing.assert_allclose(averaged_law(h, T)[1], T * np.eye(2), rtol=1e-11, atol=1e-11)
+    problem = linear_regression(*REGRESSION, noise_variance=1.5, prior_variance=2.0)
+    mean, covariance = averaged_law(0.2, T, standard=False)
+    settings = {"integrator": vr.leimkuhler_matthews(T), "step_size": 0.2}
+    law = stationary(problem, vr.full(), **settings)
+    for expected in (law, problem.posterior()):
+        np.testing.assert_allclose(mean, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(covariance, law.covariance, rtol=1e-9)
+    np.testing.assert_allclose(covariance, T * problem.posterior()[1], rtol=1e-9)
+
+
 # ---------------------------------------------------------------- on another target
 
 # U = x^2/2 + cos x is flat in the middle, and its gradient is Lipschitz: 0 <= U'' = 1 - cos x <= 2.
@@ -252,6 +285,29 @@ def kinetic_mean_square(make, h, count=22):
     # v P = v with v(1) = 1, and x^2 = 1 + sqrt(2) h_2(x)
     v = np.linalg.solve(np.eye(count**2 - 1) - P[1:, 1:].T, P[0, 1:])
     return 1 + np.sqrt(2) * v[2 * count - 1]
+
+
+def averaged_mean_square(h, count=24):
+    """E x^2 under the law of `leimkuhler_matthews`: y = x - sqrt(h/2) xi is a chain by itself.
+
+    x = y + sqrt(h/2) xi with xi ~ N(0, 1) independent of y, and the library's step gives the next y.
+    """
+    (nodes, weights), (normal, chances) = gauss_hermite(count + 8), gauss_hermite(30)
+    y, xi = (each.ravel() for each in np.meshgrid(nodes, normal, indexing="ij"))
+    key, scale = jax.random.key(0), np.sqrt(h / 2)
+    z = jnp.stack([jnp.asarray(y + scale * xi), jnp.asarray(xi)])
+    x, new = np.asarray(advance(FLAT, vr.leimkuhler_matthews(), NO_DATA, key, z, h))
+    image = hermite(count, (x - scale * new).reshape(len(nodes), -1))
+    P = hermite(count, nodes).T @ (weights[:, None] * np.einsum("j,ijk->ik", chances, image))
+    v = np.linalg.solve(np.eye(count - 1) - P[1:, 1:].T, P[0, 1:])
+    return 1 + np.sqrt(2) * v[1] + h / 2
+
+
+def test_leimkuhler_matthews_has_order_two():
+    truth, steps = mean_square(np.exp(-ENERGY)), np.array([0.05, 0.1, 0.2])
+    errors = np.array([averaged_mean_square(h) - truth for h in steps])
+    assert abs(slope(steps, errors) - 2) < 0.15
+    assert abs(errors[0]) < 0.002 * truth
 
 
 def test_splittings_have_order_two_and_baoab_is_the_best():

@@ -2,14 +2,14 @@
 
 from dataclasses import fields
 
-import vrsgmcmc as vr
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.run import Pace, run_chains, set_up
+from vrsgmcmc.run import sample as run_sample
 
 
 def sample(*arguments, first_chunk, seconds_per_chunk=0.0, **options):
     """The same call: the first chunk has so many units, and the next ones take so many seconds."""
-    options = {**vr.sample.__wrapped__.__kwdefaults__, **options}
+    options = {**run_sample.__wrapped__.__kwdefaults__, **options}
     run_dir, progress = options.pop("run_dir"), options.pop("progress")
     sampler = Sampler(**{field.name: options.pop(field.name) for field in fields(Sampler)})
     setup = set_up(*arguments, sampler=sampler, draws_in_memory=run_dir is None, **options)

@@ -1,8 +1,11 @@
 """The command line, run in this process, and a table for it."""
 
+import json
+
 import numpy as np
 
 from vrsgmcmc import cli
+from vrsgmcmc.run import store
 
 HOSTILE = "<script>alert(1)</script>"
 TRAVERSAL = "../../evil"
@@ -39,3 +42,11 @@ def table_text(label=HOSTILE):
     y = x[:, 0] + 0.5 * rng.normal(size=ROWS) > 0
     lines = [f"{a:.4f},{b:.4f},{label if c else 'no'}" for (a, b), c in zip(x, y, strict=True)]
     return "\n".join([f"{HOSTILE},{TRAVERSAL},=outcome", *lines]) + "\n"
+
+
+def rewrite(path, change):
+    """A record that was changed, with a right checksum: as an attacker would write it."""
+    record = json.loads((path / "job.json").read_text())
+    record.pop("sha256")
+    change(record)
+    (path / "job.json").write_bytes(store.seal(record))

@@ -51,6 +51,13 @@ def dropout_loglik(x, datum):
     return loglik(x, datum | {"features": datum["features"] * datum["mask"] * 1.5})
 
 
+def hessians(x, data):
+    """Minus the second derivative of every datum's log-likelihood at the flat point x: s (1-s) f f'."""
+    features = np.column_stack([np.ones(len(data["label"])), data["features"]])
+    mean = 1 / (1 + np.exp(-features @ x))
+    return np.einsum("i,ij,ik->ijk", mean * (1 - mean), features, features)
+
+
 PLAIN = vr.Posterior(logprior, loglik)
 AUGMENTED = vr.Posterior(logprior, dropout_loglik, stretch)
 
@@ -99,6 +106,21 @@ class Row(NamedTuple):
     stored: Callable  # t [N, 3], from the memory and `at(params)`, the gradients at a point
 
 
+def second_order(*hot, size=SIZES[0][0]):
+    """The second-order control variate at CENTER, for the data of the first size."""
+    data, index = make_data(size), np.array(hot, int)
+    hessian = hessians(flat(CENTER), data).sum(0)
+    return vr.control_variate(CENTER, 2, take(data, index), hessian)
+
+
+def taylor(estimator, at, data):
+    """t of order 2 at HERE: the gradient's polynomial around the centre, or itself in hot rows."""
+    away = flat(HERE) - flat(CENTER)
+    stored = at(CENTER) - hessians(flat(CENTER), data) @ away
+    stored[estimator.hot.index] = at(HERE)[estimator.hot.index]
+    return stored
+
+
 ROWS = {
     "full": Row(lambda n1: [vr.full()], lambda memory, at: 0.0),
     "minibatch": Row(lambda n1: [vr.minibatch()], lambda memory, at: 0.0),
@@ -115,7 +137,13 @@ ROWS = {
         lambda n1: [vr.control_variate(), vr.control_variate(CENTER)],
         lambda memory, at: at(memory.center),
     ),
+    # with one row in a block; `test_block_saga.py` has longer ones
+    "block_saga": Row(
+        lambda n1: [vr.block_saga(1)],
+        lambda memory, at: np.column_stack([memory.table["bias"], memory.table["weight"]]),
+    ),
 }
+SECOND_ORDER = [second_order(), second_order(3), second_order(1, 4), second_order(*range(5))]
 LOCKED = ("practical", "svrg")  # keep the augmentation until their next refresh
 
 
@@ -268,7 +296,10 @@ def enumerate_estimates(posterior, estimator, size, count):
         return gradients(posterior, flat(x), data, lock)
 
     here = at(HERE)
-    stored = np.broadcast_to(ROWS[estimator.name].stored(memory, at), here.shape)
+    if getattr(estimator, "order", 1) == 2:
+        stored = taylor(estimator, at, data)
+    else:
+        stored = np.broadcast_to(ROWS[estimator.name].stored(memory, at), here.shape)
     return Enumeration(anchors, batches, np.asarray(estimates), here, stored)
 
 
@@ -281,5 +312,11 @@ CASES = [
     ]
     for estimator in estimators(sizes[2], variants=sizes is SIZES[0])
     if not (kind == "augmented" and estimator.name == "control_variate")
+]
+CASES += [
+    pytest.param(
+        PLAIN, estimator, *SIZES[0][:2], id=f"plain-second_order-{estimator.hot_count}-hot"
+    )
+    for estimator in SECOND_ORDER
 ]
 every_case = pytest.mark.parametrize(("posterior", "estimator", "size", "count"), CASES)

@@ -14,12 +14,14 @@ WORDS = ("BAOAB", "ABOBA", "OBABO", "UBU")
 def integrators(scale, temperature=1.0):
     friction = 1.3 * math.sqrt(scale)
     methods = {"sgld": vr.sgld(temperature), "sghmc": vr.sghmc(friction, temperature)}
+    methods["leimkuhler_matthews"] = vr.leimkuhler_matthews(temperature)
     return methods | {word: vr.splitting(word, friction, temperature) for word in WORDS}
 
 
 def step_for(integrator, a, largest):
     """h with h lambda = a, or h^2 lambda = a for dynamics with momenta."""
-    return a / largest if integrator.name == "sgld" else math.sqrt(a / largest)
+    overdamped = integrator.name in ("sgld", "leimkuhler_matthews")
+    return a / largest if overdamped else math.sqrt(a / largest)
 
 
 def gaussian_model(data):

@@ -32,7 +32,8 @@ def announce(*arguments, **options):
 if __name__ == "__main__":
     advance, compiled.advance = compiled.advance, announce
     posterior = vr.Posterior(lambda w: -0.5 * w**2, loglik)
-    options = {"estimator": vr.minibatch(), "num_steps": 1000, "num_chains": 1, "progress": False}
+    options = {"estimator": vr.minibatch(), "step_size": 1e-4, "num_steps": 1000}
+    options |= {"num_chains": 1, "progress": False}
     run_dir = sys.argv[1] if sys.argv[1:] else None
     repeats = np.full(100, 2**31 - 1, np.int32)
     vr.sample(0, posterior, repeats, jnp.zeros(()), run_dir=run_dir, **options)

@@ -43,6 +43,7 @@ SHORT_SVRG = describe("svrg", period=2)
 SGHMC = describe("sghmc", friction=1.3, temperature=0.7)
 
 INTEGRATORS = [sgld(0.7), SGHMC, *map(splitting, ("BAOAB", "ABOBA", "OBABO", "UBU"))]
+INTEGRATORS += [describe("leimkuhler_matthews", temperature=0.7)]
 
 
 def label(description):
@@ -130,6 +131,10 @@ def advance(problem, estimator, integrator, h, state, index, normal):
     if integrator.name == "sgld":
         g, table = estimate(problem, estimator, state, index)
         return state | {"x": x + h * g + math.sqrt(2 * h * T) * normal(), "table": table}
+    if integrator.name == "leimkuhler_matthews":  # p is the old noise, times the root of T
+        g, table = estimate(problem, estimator, state, index)
+        new = math.sqrt(T) * normal()
+        return state | {"x": x + h * g + math.sqrt(h / 2) * (p + new), "p": new, "table": table}
     f = integrator.friction
     if integrator.name == "sghmc":
         g, table = estimate(problem, estimator, state, index)

@@ -37,7 +37,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("name", ["sgld", "sghmc", *WORDS])
+@pytest.mark.parametrize("name", ["sgld", "leimkuhler_matthews", "sghmc", *WORDS])
 def test_gaussian_model_is_exact(name):
     """Hessians do not vary, so nothing is approximated: every estimator and order that has a law."""
     problem, model = gaussian_mean(MEANS), gaussian_model(MEANS)

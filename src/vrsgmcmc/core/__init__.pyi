@@ -19,12 +19,15 @@ from .gradients import PART_BYTES as PART_BYTES
 from .gradients import augment_batch as augment_batch
 from .gradients import cut as cut
 from .gradients import likelihood_gradient as likelihood_gradient
+from .gradients import log_posterior as log_posterior
+from .gradients import log_posterior_gradient as log_posterior_gradient
 from .gradients import part_size as part_size
 from .gradients import prior_gradient as prior_gradient
 from .gradients import row_gradients as row_gradients
 from .gradients import row_likelihoods as row_likelihoods
 from .gradients import split_part as split_part
 from .kernel import Kernel as Kernel
+from .kernel import check_density as check_density
 from .kernel import check_metric as check_metric
 from .kernel import check_pair as check_pair
 from .kernel import check_sizes as check_sizes
@@ -47,6 +50,7 @@ from .programs import MOST_PROGRAMS as MOST_PROGRAMS
 from .programs import bounded_jit as bounded_jit
 from .rng import as_key as as_key
 from .rng import fold as fold
+from .rng import key_seed as key_seed
 from .rng import normal_like as normal_like
 from .sampler import Sampler as Sampler
 from .sampler import to_json as to_json
@@ -63,6 +67,7 @@ from .types import GLM as GLM
 from .types import STATIC as STATIC
 from .types import Batch as Batch
 from .types import Data as Data
+from .types import DensityIntegrator as DensityIntegrator
 from .types import Estimator as Estimator
 from .types import Gradient as Gradient
 from .types import Info as Info

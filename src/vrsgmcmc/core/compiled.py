@@ -38,7 +38,9 @@ class Program:
     """What the compiled program depends on, besides shapes and the static fields of the sampler."""
 
     posterior: Posterior
-    methods: tuple[type, ...]  # of estimator, integrator and metric, where JAX cannot tell them apart
+    methods: tuple[
+        type, ...
+    ]  # of estimator, integrator and metric, where JAX cannot tell them apart
     size: int
     cycle: int  # m: steps of a cycle; a block where nothing is refreshed in between
     part: int  # data of one part of a refresh
@@ -265,8 +267,9 @@ def advance(
         keys = jax.vmap(lambda l: fold(roots.noise, l))(numbers)
         index = None
         if not sampler.estimator.uses_all_data:
+            count, part = sampler.batch_size, sampler.estimator.block_size
             index = jax.vmap(
-                lambda l: draw(sampler.order, roots.batch, l, program.size, sampler.batch_size)
+                lambda l: draw(sampler.order, roots.batch, l, program.size, count, part)
             )(numbers)
 
         def one_step(j, carried):

@@ -8,7 +8,7 @@ a million terms lose no digits.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -84,6 +84,47 @@ def likelihood_gradient(
         return add(accumulated, jax.grad(total)(params, rows, fresh))
 
     return jax.lax.fori_loop(0, parts, one_part, empty_sum(params)).value
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def log_posterior(posterior: Posterior, params: Params, batch: Batch) -> Float[Array, ""]:
+    """log p(x | D), over the rows of the batch; value and gradient come from one pass over them."""
+    return _value_and_gradient(posterior, params, batch)[0]
+
+
+def log_posterior_gradient(posterior: Posterior, params: Params, batch: Batch) -> Params:
+    """The gradient alone, which can be differentiated again."""
+    likelihood = likelihood_gradient(posterior, params, batch, jax.random.key(0))
+    return jax.tree.map(jnp.add, prior_gradient(posterior, params), likelihood)
+
+
+def _value_and_gradient(
+    posterior: Posterior, params: Params, batch: Batch
+) -> tuple[Float[Array, ""], Params]:
+    augment_key = jax.random.key(0)
+    parts, part = cut(batch.index.shape[0], part_size(posterior, params, batch.items))
+
+    def likelihood(params, rows, fresh):
+        terms = row_likelihoods(posterior, params, rows, augment_key)
+        return jnp.sum(terms * fresh.astype(terms.dtype))
+
+    def one_part(number, accumulated):
+        return add(
+            accumulated, jax.value_and_grad(likelihood)(params, *split_part(number, part, batch))
+        )
+
+    prior = jax.value_and_grad(posterior.logprior)(params)
+    total = jax.lax.fori_loop(0, parts, one_part, empty_sum(prior))
+    return jax.tree.map(jnp.add, prior, total.value)
+
+
+log_posterior.defvjp(
+    _value_and_gradient,
+    lambda posterior, gradient, cotangent: (
+        jax.tree.map(lambda leaf: cotangent.astype(leaf.dtype) * leaf, gradient),
+        None,
+    ),
+)
 
 
 def cut(count: int, most: int) -> tuple[int, int]:

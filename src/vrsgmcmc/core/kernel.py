@@ -12,12 +12,23 @@ import jax
 import jax.numpy as jnp
 
 from .arguments import positive, whole
-from .gradients import cut, part_size, split_part
+from .gradients import cut, log_posterior, part_size, split_part
 from .metric import Metric, as_metric
 from .rng import as_key, common, fold
 from .sampler import Sampler
 from .tree import cast, square_norm
-from .types import Batch, Estimator, Info, Integrator, Params, Posterior, PRNGKey, Scalar, State
+from .types import (
+    Batch,
+    DensityIntegrator,
+    Estimator,
+    Info,
+    Integrator,
+    Params,
+    Posterior,
+    PRNGKey,
+    Scalar,
+    State,
+)
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,8 @@ class Kernel:
         if batch.index.shape[0] == 0:
             raise ValueError("step: the batch is empty; it must hold at least one datum.")
         key = as_key(key)
+        if isinstance(self.sampler.integrator, DensityIntegrator):
+            return self._step_by_density(key, state, batch, jnp.asarray(step_size))
         calls = []
 
         def gradient(point: Params) -> Params:
@@ -124,6 +137,23 @@ class Kernel:
         ((estimate, memory),) = calls
         memory = self.estimator.update(memory, position)
         return State(position, dynamics, memory, state.step + 1), Info(estimate)
+
+    def _step_by_density(
+        self, key: PRNGKey, state: State, batch: Batch, step_size: Scalar
+    ) -> tuple[State, Info]:
+        if (count := batch.index.shape[0]) != self.size:
+            raise ValueError(
+                f"{self.sampler.integrator.name}() needs all {self.size} data in its batch, got "
+                f"{count}. Pass Batch(arange(N), data)."
+            )
+
+        def log_density(point: Params) -> Scalar:
+            return log_posterior(self.posterior, point, batch)
+
+        position, dynamics = self.sampler.dynamics.step(
+            fold(key, 0), state.position, state.dynamics, log_density, step_size, self.size
+        )
+        return State(position, dynamics, state.memory, state.step + 1), Info(None)
 
     def _clipped(self, gradient: Params) -> Params:
         """At most `clip` long, on the scale of the mean over data."""
@@ -151,6 +181,7 @@ def kernel(
     - `metric`: x = c + L z, and the chain moves in z: (center, L), L a matrix or its diagonal.
     """
     check_pair(posterior, estimator, integrator)
+    check_density(posterior, estimator, integrator, clip)
     metric = as_metric(metric)
     check_metric(integrator, metric)
     size = whole("kernel", "size", size)
@@ -184,6 +215,31 @@ def check_pair(posterior: object, estimator: object, integrator: object) -> None
             f"{_call_hint(integrator)}. A class of your own inherits from vrsgmcmc.core.Integrator."
         )
     estimator.check_posterior(posterior)
+
+
+def check_density(
+    posterior: Posterior, estimator: Estimator, integrator: Integrator, clip: object
+) -> None:
+    """What an integrator that takes the density of all data itself cannot be used with."""
+    if not isinstance(integrator, DensityIntegrator):
+        return
+    name = integrator.name
+    if not estimator.uses_all_data:
+        raise ValueError(
+            f"{name}() takes exact gradients of all data, so {estimator.name}() has no part in it. "
+            "Pass estimator=vr.full(), or an integrator for stochastic gradients such as "
+            'vr.splitting("BAOAB", friction).'
+        )
+    if posterior.augment is not None:
+        raise ValueError(
+            f"{name}() needs a log density that is the same at each call, and augment changes the "
+            "data at random. Use a posterior without augment, or an integrator such as vr.sgld()."
+        )
+    if clip is not None:
+        raise ValueError(
+            f"clip={clip!r}: {name}() takes gradients of the log density itself, and a clipped one is "
+            "the gradient of no density. Leave clip out."
+        )
 
 
 def check_metric(integrator: Integrator, metric: Metric | None) -> None:

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from . import tree
 from .tree import cast
-from .types import Integrator, Params, description
+from .types import DensityIntegrator, Integrator, Params, description
 
 
 @typing.runtime_checkable
@@ -142,12 +142,15 @@ class Preconditioned(Integrator):
     def step(self, key, position, dynamics: Coordinates, gradient, step_size, size):
         metric = self.metric
 
-        def gradient_in_z(z: Params) -> Params:
-            return metric.gradient(gradient(cast(metric.position(z), position)))
+        def in_z(z: Params) -> Any:
+            value = gradient(cast(metric.position(z), position))
+            if isinstance(self.integrator, DensityIntegrator):
+                return (
+                    value  # the density, up to a constant; its gradient follows by the chain rule
+                )
+            return metric.gradient(value)
 
-        z, inner = self.integrator.step(
-            key, dynamics.z, dynamics.dynamics, gradient_in_z, step_size, size
-        )
+        z, inner = self.integrator.step(key, dynamics.z, dynamics.dynamics, in_z, step_size, size)
         return cast(metric.position(z), position), Coordinates(z, inner)
 
 

@@ -47,11 +47,15 @@ PAIRWISE = 64  # up to here comparing all pairs is faster than a hash table (CPU
 ODD = 0x9E3779B1
 
 
-def draw(order: str, key: PRNGKey, step: Step, size: int, count: int) -> Indices:
+def draw(order: str, key: PRNGKey, step: Step, size: int, count: int, block: int = 1) -> Indices:
     """The indices of the `count` data of minibatch number `step` out of `size`, in order `order`.
 
-    The key belongs to the order and is the same for all steps.
+    The key belongs to the order and is the same for all steps. `block`: what is drawn are blocks of so
+    many consecutive rows; a short last one is filled up with indices from `size` on.
     """
+    if block > 1:
+        first = block * draw(order, key, step, -(-size // block), count // block)
+        return (first[:, None] + lax.iota(jnp.int32, block)[None, :]).reshape(-1)
     one_of("draw", "order", order, ORDERS)
     if not 1 <= size < 2**31:
         raise ValueError(f"the number of data must be between 1 and 2**31 - 1; got {size}")

@@ -80,6 +80,11 @@ def words(key: Key[Array, "..."]) -> tuple[Word, Word]:
     return k0, k1
 
 
+def key_seed(key: PRNGKey) -> int:
+    """A number below 2^31 that belongs to a key, for NumPy's generators."""
+    return int(np.ravel(jax.random.key_data(key))[-1]) % 2**31
+
+
 def as_key(key: Any) -> PRNGKey:
     """A typed key from a typed key or a seed."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):

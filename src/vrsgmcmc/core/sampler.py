@@ -22,7 +22,7 @@ import numpy as np
 from .methods import ESTIMATORS, INTEGRATORS
 from .metric import Metric, Preconditioned
 from .tree import named_leaves
-from .types import STATIC, Estimator, Integrator, Params, description
+from .types import STATIC, Estimator, Integrator, Params, State, description
 
 FUNCTION = "a function"  # what a record says in the place of code
 
@@ -46,6 +46,10 @@ class Sampler:
         if self.metric is None:
             return self.integrator
         return Preconditioned(self.integrator, self.metric)
+
+    def own_dynamics(self, state: State) -> Any:
+        """The integrator's own variables, without the place in z."""
+        return state.dynamics if self.metric is None else state.dynamics.dynamics
 
     def cost_per_step(self, size: int) -> float:
         """Per-datum gradient evaluations of one step, its share of a refresh included."""
@@ -81,12 +85,17 @@ class Sampler:
 
     @classmethod
     def from_json(
-        cls, record: Mapping[str, Any], center: Params | None = None, metric: Metric | None = None
+        cls,
+        record: Mapping[str, Any],
+        center: Params | None = None,
+        metric: Metric | None = None,
+        hessian: Any = None,
+        hot: Any = None,
     ) -> Sampler:
         """The sampler of a record, which may come from a file: names are looked up, nothing else.
 
         `center`: the centre of a control variate, in the place of the one that the record names;
-        `metric`: likewise.
+        `metric`, `hessian`, `hot`: likewise.
         """
         try:
             values = {name: record[name] for name in field_names(cls) if name != "metric"}
@@ -98,10 +107,17 @@ class Sampler:
                 name = options.pop("name")
                 if name not in table:
                     raise ValueError(f"settings: unknown {kind} {name!r}.")
-                if options.get("center") is not None:
-                    if center is None:
-                        raise ValueError("settings: a record does not hold the centre. Give it.")
-                    options["center"] = center
+                for part, what, value in (
+                    ("center", "centre", center),
+                    ("hessian", "Hessian", hessian),
+                    ("hot", "hot rows", hot),
+                ):
+                    if options.get(part) is not None:
+                        if value is None:
+                            raise ValueError(
+                                f"settings: a record does not hold the {what}. Give it."
+                            )
+                        options[part] = value
                 values[kind] = table[name](**options)
             if values["step_size"] == FUNCTION:
                 raise ValueError("settings: a record does not hold the schedule of step sizes.")

@@ -108,9 +108,12 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What a step computed besides the next state: the gradient estimate that it used."""
+    """What a step computed besides the next state: the gradient estimate that it used.
 
-    gradient: Params
+    None: the integrator took as many exact gradients as it liked.
+    """
+
+    gradient: Params | None
 
 
 @typing.runtime_checkable
@@ -123,6 +126,7 @@ class Estimator(Protocol):
 
     name: ClassVar[str]
     uses_all_data: ClassVar[bool] = False  # a step visits all data, whatever the batch size
+    block_size: int = 1  # minibatches consist of blocks of so many consecutive rows
 
     @abstractmethod
     def cost(self, size: int, batch_size: int) -> int:
@@ -192,6 +196,9 @@ class Estimator(Protocol):
     def check_sizes(self, size: int, batch_size: int) -> None:
         """Raise `ValueError` for sizes that do not fit each other."""
 
+    def check_order(self, order: str) -> None:
+        """Raise `ValueError` for an order of minibatches that this estimator cannot be used with."""
+
     def check_params(self, params: Params) -> None:
         """Raise `ValueError` for parameters of other shapes than those this estimator holds."""
 
@@ -206,6 +213,17 @@ class Estimator(Protocol):
 
     def at_mode(self, mode: Params) -> Estimator:
         """This estimator centred at a mode."""
+        return self
+
+    @property
+    def seeks_curvature(self) -> bool:
+        """Whether the likelihood's Hessian at the mode is needed, too (`with_curvature`)."""
+        return False
+
+    def with_curvature(
+        self, hessian: Float[Array, "d d"], hot: Batch | None = None, linear: bool = False
+    ) -> Estimator:
+        """This estimator with the Hessian, and rows that every step visits; `linear`: of a `GLM`."""
         return self
 
     def mode(self, memory: Any) -> Params:
@@ -235,3 +253,25 @@ class Integrator(Protocol):
     ) -> tuple[Params, Any]:
         """The next position, and the integrator's variables there."""
         ...
+
+
+class DensityIntegrator(Integrator):
+    """Dynamics that look at all data as often as they like, as NUTS does.
+
+    `step` gets log p(x | D) in the place of `gradient`, a function that `jax.value_and_grad` takes.
+    """
+
+    @abstractmethod
+    def gradient_counts(self, dynamics: Any) -> Any:
+        """How many gradients of all data each chain has taken since it began: int64 [chain]."""
+        ...
+
+    def check_steps(self, burn_in: int, varies: bool, dynamics: Any | None) -> None:
+        """Raise `ValueError` for a burn-in, or for step sizes that vary, where they do not suit.
+
+        `dynamics` [chain] are those of the run that is continued; None: the chains start here.
+        """
+
+    def complaint(self, dynamics: Any) -> str | None:
+        """What is wrong with chains that end with these `dynamics` [chain]."""
+        return None

@@ -3,58 +3,29 @@
 With centre c and G(c) = sum_{i=1..N} grad loglik(c, d_i), computed once,
 
     g(x) = G(c) + grad logprior(x) + N/n sum_{i in batch} (grad loglik(x, d_i) - grad loglik(c, d_i)).
+
+This is order 1. `taylor.py` has order 2, and rows that every step visits.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..tree import cast, full_like, named_leaves
+from ..tree import named_leaves
 from ..types import Params, description
-from .anchored import Anchored, GradientSum, corrected_gradient
-
-
-class Memory(NamedTuple):
-    center: Params  # c
-    gradient: Params  # G(c)
+from .anchored import corrected_gradient
+from .centered import Centered
+from .taylor import Taylor, as_hessian, as_hot_rows
 
 
 @description
 @dataclass(frozen=True, eq=False)
-class ControlVariate(Anchored):
-    name = "control_variate"
-
+class ControlVariate(Centered):
     center: Params | None
-
-    def _content(self) -> Any:
-        leaves, structure = jax.tree.flatten(self.center)
-        arrays = [np.asarray(leaf) for leaf in leaves]
-        return structure, tuple((a.shape, str(a.dtype), a.tobytes()) for a in arrays)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ControlVariate) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(self._content())
 
     def __str__(self) -> str:
         return self.name
-
-    def init(self, params, size):
-        unknown = full_like(params, jnp.nan)
-        return Memory(self.anchor(None, unknown), unknown)
-
-    def anchor(self, memory, position):
-        """The centre, where there is one; else the position at the refresh."""
-        if self.center is None:
-            return position
-        return cast(jax.tree.map(jnp.asarray, self.center), position)
-
-    def renew(self, partial_sum: GradientSum, memory, position, augment_key, size):
-        return Memory(self.anchor(memory, position), partial_sum.gradient.value)
 
     def estimate(self, posterior, memory, point, batch, augment_key, size):
         gradient = corrected_gradient(
@@ -62,38 +33,29 @@ class ControlVariate(Anchored):
         )
         return gradient, memory
 
-    def check_posterior(self, posterior):
-        if posterior.augment is not None:
-            raise ValueError(
-                "control_variate() cannot be used with augment: its centre's gradient is summed "
-                "once, over one augmentation of each datum, and would not fit the next. Use "
-                "practical() or svrg(), which keep the augmentation until their next refresh."
-            )
-
-    def check_params(self, params):
-        shapes = [jax.tree.map(jnp.shape, value) for value in (self.center, params)]
-        if self.center is not None and shapes[0] != shapes[1]:
-            raise ValueError(
-                f"control_variate: the centre has shapes {shapes[0]}, the parameters {shapes[1]}. "
-                "They must agree."
-            )
-
-    @property
-    def seeks_mode(self) -> bool:
-        return self.center is None
-
     def at_mode(self, mode):
         return ControlVariate(mode)
 
-    def mode(self, memory: Memory):
-        return memory.center
 
-
-def control_variate(center: Params | None = None) -> ControlVariate:
+def control_variate(
+    center: Params | None = None,
+    order: int = 1,
+    hot: Any = None,
+    hessian: Any = None,
+    linear: bool = False,
+    gradient: Params | None = None,
+) -> ControlVariate | Taylor:
     """A fixed centre: 2 n evaluations per step and N once (plus the search, when there is one).
 
     - `center`: a pytree like the parameters, best a posterior mode. None: `vr.sample` searches a
       mode once and counts what that costs; a bare kernel takes the position at its refresh.
+    - `order`: 2 subtracts the curvature at the centre, too, at 4 evaluations for a datum. What is
+      left is of third order in x - c.
+    - `hot`: rows that every step visits, `vr.Batch(index, rows)`: those whose residuals are large.
+    - `gradient`: G(c), like the parameters, where it is known; else N evaluations find it.
+    - `hessian`, for order 2: [d, d], minus the second derivative of the log-likelihood at the centre,
+      summed over ALL data and without the prior; rows and columns as in `ravel_pytree`.
+    - `linear`, for order 2: the posterior is a `vr.glm`, whose curvature takes one evaluation less.
     """
     for name, leaf in named_leaves(center):
         if not np.issubdtype(np.asarray(leaf).dtype, np.number):
@@ -102,4 +64,14 @@ def control_variate(center: Params | None = None) -> ControlVariate:
             )
         if not np.all(np.isfinite(np.asarray(leaf))):
             raise ValueError(f"control_variate: the centre is not finite in leaf {name}.")
-    return ControlVariate(center)
+    if order not in (1, 2) or isinstance(order, bool):
+        raise ValueError(f"control_variate(order={order!r}): order must be 1 or 2.")
+    if gradient is not None and center is None:
+        raise ValueError("control_variate(gradient=...): pass the center that it belongs to.")
+    for name, value in (("hessian", hessian), ("linear", linear or None)):
+        if value is not None and order == 1:
+            raise ValueError(f"control_variate: {name} belongs to order=2, and order is 1.")
+    if order == 1 and hot is None and gradient is None:
+        return ControlVariate(center)
+    curvature = as_hessian(hessian, center)
+    return Taylor(center, gradient, curvature, as_hot_rows(hot), bool(linear), order)

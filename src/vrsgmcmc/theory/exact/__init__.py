@@ -6,7 +6,7 @@ The parts, each from its own equations:
 
     problems.py   linear regression with known noise; the Gaussian mean model
     draws.py      sizes and orders of the draws
-    schemes.py    sgld, sghmc and splittings as affine maps of (x, p)
+    schemes.py    integrators as affine maps of (x, p)
     affine.py     second moments of random affine maps, and their fixed point
     sweeps.py     maps of independent draws and of blocks of a permutation
     chains.py     the estimators; one cycle of refreshes and steps

@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from vrsgmcmc.core import ORDERS, Estimator, Integrator, Sampler
+from vrsgmcmc.core.estimators import full
 
 from .problems import LinearGaussian
 
@@ -52,6 +53,8 @@ def resolve(
         raise ValueError(
             f"estimator {estimator.name!r} has no closed law; known: {', '.join(ESTIMATORS)}"
         )
+    if getattr(estimator, "order", 1) == 2:  # control_variate: no residual, so no noise
+        estimator = full()
     if estimator.name == "full":
         batch_size, order = size, "without_replacement"
     batch_size = _count("batch_size", batch_size, order, size)

@@ -51,6 +51,12 @@ def scheme(integrator: Integrator, step_size: float) -> Scheme:
     if integrator.name == "sgld":  # x' = x + h g + sqrt(2 h T) xi
         noise = Flow(np.eye(1), 2 * h * T * np.eye(1))
         return Scheme(identity(1), noise, np.array([h]), np.zeros(1))
+    if (
+        integrator.name == "leimkuhler_matthews"
+    ):  # p = sqrt(T) xi; x' = x + h g + sqrt(h/2) (p + p')
+        root = np.sqrt(h / 2)
+        noise = Flow(np.array([[1, root], [0, 0]]), T * np.array([[h / 2, root], [root, 1]]))
+        return Scheme(identity(2), noise, np.array([h, 0]), np.zeros(2))
     if integrator.name == "sghmc":  # p' = (1 - h f) p + h g + sqrt(2 f T h) xi;  x' = x + h p'
         drift = Flow(np.diag([1, 1 - h * f]), np.diag([0, 2 * f * T * h]))
         move = Flow(np.array([[1, h], [0, 1]]), np.zeros((2, 2)))
@@ -59,8 +65,8 @@ def scheme(integrator: Integrator, step_size: float) -> Scheme:
         return _splitting(getattr(integrator, "word", ""), f, T, h)
     raise ValueError(
         f"integrator {integrator.name!r} has no closed law: its step is not known to be affine. "
-        "Exact laws exist for sgld, sghmc and splitting; for an ito that equals one of these, "
-        "pass that one"
+        "Exact laws exist for sgld, sghmc, splitting and leimkuhler_matthews; for an ito that equals "
+        "one of these, pass that one"
     )
 
 

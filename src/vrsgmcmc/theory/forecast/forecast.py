@@ -10,7 +10,8 @@ filter (`response.py`) driven by its injected noise and by the error of the grad
     saga               V = N (N-n)/n (C + c h^2) D, D that to the position of a row's last draw; these
                            are at different times for two rows, 2 c D apart, c about 1/2, h the mean
                            of H_i
-    control_variate    V = N (N-n)/n C (Sigma + D), D the square of the centre's distance to the mode
+    control_variate    V = N (N-n)/n C (Sigma + D), D the square of the centre's distance to the mode;
+                       of order 2: V = 0, its noise is of third order and not in the local model
 
 Sigma and D depend on V, so this is a fixed point, found by iteration. The score of a run of L steps
 from the mode is
@@ -141,7 +142,7 @@ def errors(
     factor = one_step(order, size, count)
     correlation = partial(draw_correlation, order, size, count)
     here = np.real(amplitude.sum(-1))  # Sigma
-    if name == "full":
+    if name == "full" or getattr(estimator, "order", 1) == 2:  # control_variate of order 2
         return [], np.zeros_like(here)
     if name == "minibatch":
         noise = factor * (local.covariance + _diagonal(here @ C))
