@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import vrsgmcmc as vr
-from vrsgmcmc.run import find_mode, mode
+from vrsgmcmc.run import find_mode
+from vrsgmcmc.run.mode import lbfgs as mode
 
 SIZE = 300
 POSTERIOR = vr.models.logistic.posterior()

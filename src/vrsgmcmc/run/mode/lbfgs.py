@@ -11,7 +11,6 @@ and while that is too far the search goes on from x + s.
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -164,7 +163,7 @@ def _slope(posterior: core.Posterior, data: core.Data, params: core.Params):
     some = jax.tree.map(lambda leaf: leaf[:: size // count][:count], batch)
     rows = core.row_gradients(posterior, params, some, augment_key)
     squares = jax.tree.map(lambda leaf: size * jnp.mean(jnp.square(leaf), 0), rows)
-    gradient = log_posterior_gradient(posterior, params, batch)
+    gradient = core.log_posterior_gradient(posterior, params, batch)
     return ravel_pytree(gradient)[0], ravel_pytree(squares)[0], count
 
 
@@ -175,7 +174,7 @@ def _curve(posterior: core.Posterior, data: core.Data, params: core.Params, dire
     flat, unravel = ravel_pytree(params)
 
     def slope(x: Array) -> Array:
-        return -ravel_pytree(log_posterior_gradient(posterior, unravel(x), batch))[0]
+        return -ravel_pytree(core.log_posterior_gradient(posterior, unravel(x), batch))[0]
 
     return jax.jvp(slope, (flat,), (jnp.asarray(direction, flat.dtype),))[1]
 
@@ -186,7 +185,7 @@ def _climb(posterior: core.Posterior, data: core.Data, params: core.Params, stat
     batch = core.all_rows(data)
 
     def loss(params) -> Array:
-        return jnp.negative(log_posterior(posterior, params, batch))
+        return jnp.negative(core.log_posterior(posterior, params, batch))
 
     optimizer = optax.lbfgs()
     state = optimizer.init(params) if state is None else state
@@ -194,40 +193,3 @@ def _climb(posterior: core.Posterior, data: core.Data, params: core.Params, stat
     updates, state = optimizer.update(slope, state, params, value=value, grad=slope, value_fn=loss)
     passes = 1 + state[-1].info.num_linesearch_steps
     return optax.apply_updates(params, updates), state, value, passes
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def log_posterior(posterior: core.Posterior, params: core.Params, batch: core.Batch) -> Any:
-    """log p(x | D), summed in parts like its gradient."""
-    augment_key = jax.random.key(0)
-    count = batch.index.shape[0]
-    parts, part = core.cut(count, core.part_size(posterior, params, batch.items))
-
-    def one_part(number, accumulated):
-        rows, fresh = core.split_part(number, part, batch)
-        terms = core.row_likelihoods(posterior, params, rows, augment_key)
-        return core.add(accumulated, jnp.sum(terms * fresh.astype(terms.dtype)))
-
-    start = core.empty_sum(posterior.logprior(params))
-    likelihood = jax.lax.fori_loop(0, parts, one_part, start)
-    return posterior.logprior(params) + likelihood.value
-
-
-def log_posterior_gradient(
-    posterior: core.Posterior, params: core.Params, batch: core.Batch
-) -> core.Params:
-    """Its gradient, over the rows of the batch."""
-    likelihood = core.likelihood_gradient(posterior, params, batch, jax.random.key(0))
-    return jax.tree.map(jnp.add, core.prior_gradient(posterior, params), likelihood)
-
-
-def _forward(posterior, params, batch):
-    return log_posterior(posterior, params, batch), (params, batch)
-
-
-def _backward(posterior, residuals, cotangent):
-    gradient = log_posterior_gradient(posterior, *residuals)
-    return jax.tree.map(lambda leaf: cotangent * leaf, gradient), None
-
-
-log_posterior.defvjp(_forward, _backward)
