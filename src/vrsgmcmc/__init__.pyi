@@ -3,10 +3,12 @@ from . import diagnostics as diagnostics
 from . import models as models
 from . import store as store
 from . import theory as theory
+from .advice import Accuracy as Accuracy
 from .advice import Audit as Audit
 from .advice import Plan as Plan
 from .advice import audit as audit
 from .advice import plan as plan
+from .advice import sample as sample
 from .core import ESTIMATORS as ESTIMATORS
 from .core import INTEGRATORS as INTEGRATORS
 from .core import Batch as Batch
@@ -20,6 +22,6 @@ from .core.integrators import *
 from .models import glm as glm
 from .models import likelihoods as likelihoods
 from .run import Result as Result
-from .run import sample as sample
+from .run import nuts as nuts
 
 __version__: str

@@ -31,7 +31,8 @@ from support.small_runs import (
 )
 
 import vrsgmcmc as vr
-from vrsgmcmc.run import loop, mode, store
+from vrsgmcmc.run import loop, store
+from vrsgmcmc.run.mode import lbfgs
 from vrsgmcmc.run.store import draws, writer
 
 # --- what is in it -------------------------------------------------------------------------------
@@ -229,8 +230,16 @@ def test_a_resumed_run_is_the_unbroken_one(tmp_path, monkeypatch, small, count):
             "step_size": lambda l: 0.01 / (1 + 0.01 * l),
             "integrator": vr.psgld(),
         },
+        {
+            "estimator": vr.block_saga(2),
+            "integrator": vr.leimkuhler_matthews(),
+            "metric": (np.array([0.1, -0.2]), np.array([[0.3, 0.0], [0.2, 0.5]])),
+        },
     ],
-    ids=["sequential sghmc", "saga sgnht", "control_variate", "averaged anchor, schedule, psgld"],
+    ids=[
+        *("sequential sghmc", "saga sgnht", "control_variate", "averaged anchor, schedule, psgld"),
+        "block_saga leimkuhler_matthews in a metric",
+    ],
 )
 def test_every_memory_is_resumed(tmp_path, monkeypatch, small, options):
     broken_run(tmp_path, monkeypatch, 3, **options)
@@ -389,7 +398,7 @@ def test_commits_take_a_hundredth_of_a_run_and_come_at_least_every_five_minutes(
 def test_a_signal_before_the_first_step(tmp_path, monkeypatch, estimator, number):
     """In the one pass over the data that saga begins with, or in the search for a centre."""
     before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
-    calls, climb, iterations = [], mode._climb, []
+    calls, climb, iterations = [], lbfgs._climb, []
 
     def init(key):
         calls.append(1)
@@ -401,7 +410,7 @@ def test_a_signal_before_the_first_step(tmp_path, monkeypatch, estimator, number
         iterations.append(1)
         return climb(*arguments)
 
-    monkeypatch.setattr(mode, "_climb", counted)
+    monkeypatch.setattr(lbfgs, "_climb", counted)
     options = {"init": init, "estimator": estimator}
     with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit) as caught:
         run(tmp_path, **options)

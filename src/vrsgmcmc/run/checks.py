@@ -114,6 +114,11 @@ def as_params(params: Any, what: str = "init") -> core.Params:
     return jax.tree.unflatten(jax.tree.structure(params), arrays)
 
 
+def is_function(init: Any) -> bool:
+    """Whether `init` is a function of a key: a model that can be called is a pytree of parameters."""
+    return callable(init) and jax.tree.leaves(init) == [init]
+
+
 def warn_of_few_bits(params: core.Params) -> None:
     """Warn of parameters in 16 bits: steps shorter than their rounding are lost."""
     names = [name for name, leaf in core.named_leaves(params) if leaf.dtype.itemsize < 4]

@@ -14,8 +14,8 @@ import numpy as np
 from vrsgmcmc import core
 from vrsgmcmc.core import compiled
 
+from .checks import is_function
 from .setup import Setup
-from .start import is_function
 from .store import environment
 from .store.draws import Layout
 
@@ -42,7 +42,7 @@ def config(setup: Setup, places: Layout | None) -> dict[str, Any]:
             name: {"every": o.every, "data": None if o.data is None else core.tree_sum(o.data)}
             for name, o in observables
         },
-        "init": start_sum(setup),
+        "init": start_sum(setup.init),
         "parameters": {
             name: f"{leaf.dtype}{list(leaf.shape)}"
             for name, leaf in core.named_leaves(setup.shapes)
@@ -58,15 +58,31 @@ def surroundings(setup: Setup) -> dict[str, Any]:
     return environment.describe(seed, core.tree_sum(setup.setting.data))
 
 
-def start_sum(setup: Setup) -> str:
+def start_sum(init: Any) -> str:
     """The start as a sum: of its numbers, or of the program of `init(key)`."""
-    if not is_function(setup.init):
-        return core.tree_sum(setup.init)
+    if not is_function(init):
+        return core.tree_sum(init)
     key = jax.eval_shape(lambda: jax.random.key(0))
     try:
-        text = jax.jit(setup.init).lower(key).as_text()
+        text = jax.jit(init).lower(key).as_text()
     except Exception:  # it cannot be traced, so only its result can be compared
         text = "a function that cannot be traced"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def model_sum(posterior: core.Posterior, data: core.Data, params: core.Params) -> str:
+    """The sha256 of the StableHLO of the log-densities and gradients of one datum."""
+    item = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data)
+
+    def one(params: core.Params, item: Any, key_words: Any) -> Any:
+        datum = item
+        if posterior.augment is not None:
+            datum = posterior.augment(compiled.wrap_keys(key_words), item)
+        likelihood = jax.value_and_grad(posterior.loglik)(params, datum)
+        return likelihood, jax.value_and_grad(posterior.logprior)(params)
+
+    words = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    text = jax.jit(one).lower(params, item, words).as_text()
     return hashlib.sha256(text.encode()).hexdigest()
 
 

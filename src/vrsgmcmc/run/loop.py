@@ -6,8 +6,9 @@ nothing calls back. See `core/compiled.py` for what a chunk is.
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,13 @@ PROGRESS_ROWS = 256  # data for the mean log-likelihood in the progress display
 logger = logging.getLogger("vrsgmcmc")
 
 
+class Stop(NamedTuple):
+    """When a run may end before its last step: at one of these steps, once its draws are enough."""
+
+    steps: tuple[int, ...]  # in rising order
+    enough: Callable[[core.Params], bool]  # of the draws so far
+
+
 class Loop:
     """Groups of chains, advanced chunk by chunk through the same steps.
 
@@ -44,8 +52,10 @@ class Loop:
         progress: bool | None,
         pace: Pace,
         clock: Clock = time.monotonic,
+        stop: Stop | None = None,
     ):
         self.setup, self.storage, self.pace, self.clock = setup, storage, pace, clock
+        self.stop, self.enough = stop, False
         label = f"{setup.sampler.estimator.name} + {setup.sampler.integrator.name}"
         self.progress = Progress(progress, label, setup.num_steps, setup.num_chains)
         every_chain = range(setup.num_chains)
@@ -73,6 +83,7 @@ class Loop:
                 self.commit()
             else:
                 self.restore(checkpoint)
+                self.look()
             while not self.over and not interruption():
                 self.run_chunk(interruption)
             self.commit()
@@ -123,20 +134,33 @@ class Loop:
     @property
     def over(self) -> bool:
         """Whether nothing is left to do."""
-        return self.unit >= self.end or len(self.divergences) == self.setup.num_chains
+        done = self.enough or self.unit >= self.end
+        return done or len(self.divergences) == self.setup.num_chains
 
     def run_chunk(self, interruption: Interruption) -> None:
         began = self.clock()
         longest = min(self.pace.length, self.setup.longest_chunk)
-        stop = min(self.unit + longest, self.end)
+        stop = min(self.unit + longest, self.end, self.next_look())
         self.advance(stop, interruption)
         self.visits += self.setup.visits(self.timeline.parts_between(self.unit, stop))
         self.pace.took(stop - self.unit, self.clock() - began)
         self.unit = stop
+        self.look()
         if self.progress.due:
             self.report_progress()
         if self.storage.due and not self.over:
             self.commit()
+
+    def next_look(self) -> int:
+        """The unit at which the draws are looked at next."""
+        steps = (step for step in (self.stop.steps if self.stop else ()) if step > self.steps)
+        return self.timeline.unit(self.setup.first + next(steps, self.setup.num_steps))
+
+    def look(self) -> None:
+        """See whether the draws are enough, where it is time to."""
+        if self.stop is not None and self.steps in self.stop.steps and not self.over:
+            self.commit()
+            self.enough = self.stop.enough(self.storage.draws_loader(self.steps)())
 
     def advance(self, stop: int, interruption: Interruption) -> None:
         """Advance every chain from the next unit to before `stop`."""
@@ -192,7 +216,9 @@ class Loop:
             position = jax.tree.map(lambda leaf: leaf[0], position)
         rows = min(PROGRESS_ROWS, size)
         value = mean_likelihood(setup.program.posterior, rows, position, setup.setting.data)
-        passes = setup.evaluations(self.steps, self.visits) / size
+        states = [carry.state for carry in self.carries]
+        evaluations = setup.evaluations(self.steps, self.visits, states)
+        passes = evaluations / (size * setup.num_chains)
         self.progress.update(self.steps, passes, float(value))
 
     def totals(self) -> Totals:

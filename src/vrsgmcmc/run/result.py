@@ -64,9 +64,9 @@ class Totals(NamedTuple):
     seconds: float
     divergences: tuple[Divergence, ...]
 
-    def evaluations(self, setup: Setup) -> int:
-        """Per-datum gradient evaluations of all chains."""
-        return setup.num_chains * setup.evaluations(self.steps, self.visits) + self.search_cost
+    def evaluations(self, setup: Setup, state: State) -> int:
+        """Per-datum gradient evaluations of all chains, which are in `state` [chain]."""
+        return setup.evaluations(self.steps, self.visits, [state]) + self.search_cost
 
     def to_json(self) -> dict[str, Any]:
         divergences = [
@@ -110,6 +110,34 @@ class Result:
     context: Context = field(repr=False)
     signal: int | None = None  # the number of the signal that ended the run
     run_dir: Path | None = None
+    decision: Any = None  # what `vr.sample` chose by itself, and why
+    record: Any = field(default=None, repr=False)  # how right the result is, once that is known
+    assess: Callable[[Result], Any] | None = field(default=None, repr=False)
+
+    @property
+    def total_passes(self) -> float:
+        """Evaluations of all chains together over N, with what the decision and the accuracy took."""
+        return self.evaluations / self.settings["data_size"]
+
+    def accuracy(self) -> Any:
+        """How right the result is: bounds for the error of every mean and sd, and a verdict.
+
+        Where `vr.sample` chose the sampler it is known already; else it is measured now, which takes
+        about a quarter of the run's own evaluations.
+        """
+        if self.record is None and self.assess is not None:
+            object.__setattr__(self, "record", self.assess(self))
+        return self.record
+
+    def __str__(self) -> str:
+        ended = "interrupted" if self.interrupted else "finished"
+        chains = len(self.diverged)
+        lines = [
+            f"{ended}: {chains} chains of {self.num_steps:,} steps, {self.total_passes:,.1f} passes "
+            f"over {self.settings['data_size']:,} data in all, {self.seconds:.3g} s",
+            *(str(each) for each in (self.decision, self.record, *self.divergences) if each),
+        ]
+        return "\n".join(lines)
 
     @cached_property
     def draws(self) -> PyTree:
@@ -217,7 +245,7 @@ def make_result(
     """The result of a run, made here or in an earlier process."""
     diverged = np.zeros(setup.num_chains, bool)
     diverged[[divergence.chain for divergence in totals.divergences]] = True
-    evaluations = totals.evaluations(setup)
+    evaluations = totals.evaluations(setup, state)
     last_step_size = float(np.mean(setup.step_sizes) * setup.schedule[-1])
     return Result(
         load_draws=load_draws,

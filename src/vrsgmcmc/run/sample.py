@@ -1,23 +1,33 @@
 """`vr.sample`: many chains of any estimator and integrator."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from vrsgmcmc.core import Estimator, Integrator, Observable, Posterior, Sampler, as_metric
-from vrsgmcmc.core.estimators import practical
+from vrsgmcmc.core import (
+    DensityIntegrator,
+    Estimator,
+    Integrator,
+    Observable,
+    Posterior,
+    Sampler,
+    as_metric,
+)
+from vrsgmcmc.core.estimators import full, practical
 from vrsgmcmc.core.integrators import sgld
 
 from .densities import check_ends
 from .keywords import explain_keywords
-from .loop import Loop
+from .loop import Loop, Stop
 from .result import Result
 from .setup import Setup, set_up
-from .storage import MemoryStorage, RunDirectory
+from .storage import DirectoryStorage, MemoryStorage, RunDirectory
 from .timeline import Pace
 
 PRACTICAL, SGLD = practical(), sgld()
+logger = logging.getLogger("vrsgmcmc")
 SHARE = 0.05  # of a run's time that a look at its end may take
 
 
@@ -53,7 +63,8 @@ def sample(
     - `posterior`: prior and log-likelihood of one datum; `data`: a pytree with leading axis N.
     - `init`: a pytree (all chains start there), a function of a key (each chain elsewhere), or
       `result.state` of an earlier run (which is continued: steps are counted on).
-    - `estimator`, `integrator`: descriptions from the tables `vr.ESTIMATORS`, `vr.INTEGRATORS`.
+    - `estimator`, `integrator`: descriptions from the tables `vr.ESTIMATORS`, `vr.INTEGRATORS`; or
+      `integrator=vr.nuts()`, which takes exact gradients.
     - `step_size`: h of the integrator's equation, for the gradient of the SUM over data: a number,
       one for each chain, or a schedule of the step l = 0, 1, ... (optax's fit).
     - `num_steps` includes `burn_in`; every `thin`-th position after it is kept as a draw.
@@ -77,6 +88,8 @@ def sample(
     all rows (as many as one second allows) and their gradients on the first 64. When a chain becomes
     non-finite, its `Divergence` names the row that is not finite there, if one is.
     """
+    if isinstance(integrator, DensityIntegrator) and estimator is PRACTICAL:  # no one asked for it
+        estimator = full()
     scales = step_size, batch_size, order, anchor_order, clip, as_metric(metric)
     sampler = Sampler(estimator, integrator, *scales)
     setup = set_up(
@@ -95,14 +108,19 @@ def sample(
         keep=keep,
         draws_in_memory=run_dir is None,
     )
-    return run_chains(setup, run_dir, progress, after=check_result)
+    return run_chains(setup, run_dir, progress, warn=True)
 
 
 def check_result(setup: Setup, result: Result) -> None:
-    """Warn of data without a finite log-likelihood where the chains ended."""
+    """Warn of data without a finite log-likelihood where the chains ended, and of bad trajectories."""
     program, alive = setup.program, np.flatnonzero(~result.diverged)
     seconds = SHARE * result.seconds
     check_ends(program.posterior, result.state, setup.setting.data, alive, seconds)
+    sampler, integrator = setup.sampler, setup.sampler.integrator
+    if isinstance(integrator, DensityIntegrator):
+        complaint = integrator.complaint(sampler.own_dynamics(result.state))
+        if complaint is not None:
+            logger.warning("%s", complaint)
 
 
 def run_chains(
@@ -110,20 +128,24 @@ def run_chains(
     run_dir: Any = None,
     progress: bool | None = None,
     pace: Pace | None = None,
-    after: Callable[[Setup, Result], None] = lambda setup, result: None,
+    warn: bool = False,
+    stop: Stop | None = None,
 ) -> Result:
-    """Run, resume or load what was set up; `pace` sizes its chunks, `after` sees what was run."""
-    pace = pace or Pace()
-    if run_dir is None:
-        result = Loop(setup, MemoryStorage(setup), progress, pace).run()
-        after(setup, result)
+    """Run, resume or load what was set up; `pace` sizes its chunks, `warn` looks where they ended.
+
+    `stop` says when it may end before its last step.
+    """
+
+    def run(storage: MemoryStorage | DirectoryStorage) -> Result:
+        result = Loop(setup, storage, progress, pace or Pace(), stop=stop).run()
+        if warn:
+            check_result(setup, result)
         return result
+
+    if run_dir is None:
+        return run(MemoryStorage(setup))
     directory = RunDirectory(run_dir, setup)
     if (result := directory.finished_result()) is not None:
         return result
     with directory.write() as storage:
-        if (result := storage.finished_result()) is not None:
-            return result
-        result = Loop(setup, storage, progress, pace).run()
-    after(setup, result)
-    return result
+        return storage.finished_result() or run(storage)

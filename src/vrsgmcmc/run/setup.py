@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,10 +84,18 @@ class Setup:
         anchor, part = self.sampler.estimator.refresh_size(self.program.size), self.program.part
         return sum(min(part, anchor - number * part) for number in parts)
 
-    def evaluations(self, steps: int, visits: int) -> int:
-        """Per-datum gradient evaluations of one chain."""
-        cost = self.sampler.estimator.cost(self.program.size, self.sampler.batch_size)
-        return steps * cost + visits
+    def evaluations(self, steps: int, visits: int, states: Sequence[core.State]) -> int:
+        """Per-datum gradient evaluations of all chains, which are in these states."""
+        sampler, size = self.sampler, self.program.size
+        if isinstance(integrator := sampler.integrator, core.DensityIntegrator):
+            before = [] if self.fresh else [self.init]
+
+            def count(states: Sequence[core.State]) -> int:
+                counts = (integrator.gradient_counts(sampler.own_dynamics(each)) for each in states)
+                return int(sum(map(np.sum, counts)))
+
+            return size * (count(states) - count(before))
+        return self.num_chains * (steps * sampler.estimator.cost(size, sampler.batch_size) + visits)
 
     def at_mode(self, mode: core.Params, search_cost: int) -> Setup:
         """This run with its estimator centred at a mode."""
@@ -117,6 +125,7 @@ def set_up(
     key = core.as_key(key)
     estimator, integrator = sampler.estimator, sampler.integrator
     core.check_pair(posterior, estimator, integrator)
+    core.check_density(posterior, estimator, integrator, sampler.clip)
     core.check_metric(integrator, sampler.metric)
     num_steps, num_chains, thin = (
         core.whole("sample", name, value)
@@ -131,6 +140,7 @@ def set_up(
         )
     for name in ("order", "anchor_order"):
         core.one_of("sample", name, getattr(sampler, name), core.ORDERS)
+    estimator.check_order(sampler.order)
     core.one_of("sample", "weights", weights, ("step_size", "equal"))
     core.one_of("sample", "chain_method", chain_method, ("vmap", "sequential"))
     clip = None if sampler.clip is None else core.positive("sample", "clip", sampler.clip)
@@ -156,6 +166,9 @@ def set_up(
         checks.check_continuation(init, estimator, sampler.dynamics, size)
         if period is None:
             checks.check_refreshed(init, estimator)
+    if isinstance(integrator, core.DensityIntegrator):
+        before = None if fresh else sampler.own_dynamics(init)
+        integrator.check_steps(burn_in, callable(sampler.step_size), before)
     estimator.check_params(some)
     if sampler.metric is not None:
         core.check_metric_shapes(sampler.metric, some)

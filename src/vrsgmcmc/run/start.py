@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
     from .setup import Setup
 
 
+class Starts(NamedTuple):
+    """A start for each chain: leaves [chain, ...]."""
+
+    positions: Params
+
+
 def chain_roots(key: PRNGKey, num_chains: int) -> Roots:
     """The keys of every chain, as words: leaves [chain, ...]."""
     roots = jax.vmap(lambda c: compiled.make_roots(fold(key, c)))(jnp.arange(num_chains))
     return jax.tree.map(jax.random.key_data, roots)
 
 
-def is_function(init: Any) -> bool:
-    """Whether `init` is a function of a key: a model that can be called is a pytree of parameters."""
-    return callable(init) and jax.tree.leaves(init) == [init]
-
-
 def start_like(key: PRNGKey, init: Any, num_chains: int, batched: bool) -> tuple[Any, Params]:
     """The start as it will be used, and parameters of the same shapes."""
-    if not is_function(init):
+    if isinstance(init, Starts):
+        return init, jax.tree.map(lambda leaf: leaf[0], init.positions)
+    if not checks.is_function(init):
         init = checks.as_params(init)
         return init, init
     try:
@@ -52,7 +55,9 @@ def start_like(key: PRNGKey, init: Any, num_chains: int, batched: bool) -> tuple
 def start_positions(init: Any, key_words: Any, batched: bool) -> Params:
     """Where the chains start: leaves [chain, ...]."""
     count = key_words.shape[0]
-    if not is_function(init):
+    if isinstance(init, Starts):
+        return init.positions
+    if not checks.is_function(init):
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), init)
     try:
         if batched:
@@ -92,7 +97,8 @@ def finite_starts(setup: Setup, roots: Roots) -> Params:
     """Where the chains start, [chain, ...]; `ValueError` where a density is not finite there."""
     starts = start_positions(setup.init, roots.start, setup.batched)
     posterior, data = setup.program.posterior, setup.setting.data
-    check_starts(posterior, starts, data, differ=is_function(setup.init))
+    differ = checks.is_function(setup.init) or isinstance(setup.init, Starts)
+    check_starts(posterior, starts, data, differ=differ)
     return starts
 
 

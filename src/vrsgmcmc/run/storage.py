@@ -178,7 +178,7 @@ class DirectoryStorage:
         arrays = trees.named("carry", checkpoint.carry)
         for name, value in zip(store.file_names(setup.names), checkpoint.averages, strict=True):
             arrays |= trees.named(f"averages/{name}", value)
-        evaluations = totals.evaluations(setup)
+        evaluations = totals.evaluations(setup, checkpoint.carry.state)
         record = totals.to_json() | {
             "unit": checkpoint.unit,
             "evaluations": evaluations,

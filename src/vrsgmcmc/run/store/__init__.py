@@ -9,6 +9,8 @@
     metrics.jsonl          a line for each commit; only appended
     commit.json            moves last: progress, and length and sha256 of all of the above
     commit.previous.json   the commit before it, with a state of its own
+    decision.json          where the library chose the sampler: the request, and the choice; its arrays
+                           are in decision.safetensors, and how right the result is in accuracy.json
     run.lock               held by the one writer, released by the system when that process ends
 
 A commit syncs every file it points at and then renames itself into place, so at every moment one
@@ -21,22 +23,26 @@ arrays go by the names of its leaves.
 
 from . import trees
 from .draws import file_names
-from .entry import finished, write
+from .entry import check_directory, finished, write
 from .environment import differences, without_home, xla_flags
 from .errors import IrregularFile, RunError
-from .files import as_json, exclusive, record
+from .files import ACCURACY, DECISION, as_json, exclusive, record, seal, unseal
 from .folder import Folder
-from .reader import Run, open, verify
+from .reader import Run, commit_sum, open, verify
 from .trees import named, rebuilt
 from .writer import Writer, pause_after
 
 __all__ = [
+    "ACCURACY",
+    "DECISION",
     "Folder",
     "IrregularFile",
     "Run",
     "RunError",
     "Writer",
     "as_json",
+    "check_directory",
+    "commit_sum",
     "differences",
     "exclusive",
     "file_names",
@@ -46,7 +52,9 @@ __all__ = [
     "pause_after",
     "rebuilt",
     "record",
+    "seal",
     "trees",
+    "unseal",
     "verify",
     "without_home",
     "write",

@@ -9,6 +9,7 @@ from . import commits, environment
 from .commits import CURRENT, LEDGER, METRICS
 from .draws import FOLDER, Layout
 from .errors import RunError
+from .files import DECISION
 from .folder import Folder
 from .identity import check_same
 from .reader import Run, inspect
@@ -38,16 +39,7 @@ def write(
     state_bytes: int,
 ) -> Iterator[Writer]:
     """Hold a run directory: a new one, or one to be resumed (`Writer.resumed`)."""
-    if path.exists() and not path.is_dir():
-        raise RunError(f"run_dir={str(path)!r} is a file. Name a directory.")
-    folder = Folder(path)
-    if path.is_dir() and not commits.is_run(folder):
-        names = folder.names()
-        if names and not is_left_over(names):
-            raise RunError(
-                f"run_dir={str(path)!r} is not empty and not a run: it holds "
-                f"{environment.shorten(', '.join(names))}. Name a new directory."
-            )
+    folder = check_directory(path)
     with folder.explain(LOCK, 0):
         folder.make()
     busy = (
@@ -60,8 +52,25 @@ def write(
         yield writer
 
 
+def check_directory(path: Path) -> Folder:
+    """The folder of a run directory, which may be new; `RunError` where other things are."""
+    if path.exists() and not path.is_dir():
+        raise RunError(f"run_dir={str(path)!r} is a file. Name a directory.")
+    folder = Folder(path)
+    if path.is_dir() and not commits.is_run(folder):
+        names = folder.names()
+        if names and not is_left_over(names):
+            raise RunError(
+                f"run_dir={str(path)!r} is not empty and not a run: it holds "
+                f"{environment.shorten(', '.join(names))}. Name a new directory."
+            )
+    return folder
+
+
 def is_left_over(names: list[str]) -> bool:
     """Whether these are files of a run that was stopped before its first commit."""
     ours = {LOCK, FOLDER, LEDGER, METRICS, "config.json", "environment.json"}
-    ours |= {commits.state_name(0), CURRENT}
-    return LOCK in names and ours.issuperset(name.removesuffix(".part") for name in names)
+    ours |= {commits.state_name(0), CURRENT, *DECISION}
+    return not {LOCK, *DECISION}.isdisjoint(names) and ours.issuperset(
+        name.removesuffix(".part") for name in names
+    )

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from .errors import IrregularFile
 from .folder import Folder
 
+# written before a run begins, where the library chooses; and after its end
+DECISION, ACCURACY = ("decision.json", "decision.safetensors"), "accuracy.json"
+
 
 class Record(NamedTuple):
     """Length and sha256 of a file, as a commit has them."""
@@ -25,6 +28,22 @@ def record(content: bytes) -> Record:
 def as_json(value: Any) -> bytes:
     """One text for one value, so that equal values have equal sums."""
     return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def seal(value: dict[str, Any]) -> bytes:
+    """JSON that ends with the sum of itself."""
+    return as_json({**value, "sha256": record(as_json(value)).sha256})
+
+
+def unseal(content: bytes) -> dict[str, Any]:
+    """The value in what `seal` made; `ValueError` for anything else."""
+    try:
+        value = json.loads(content)
+        if value.pop("sha256") == record(as_json(value)).sha256:
+            return value
+    except (ValueError, KeyError, AttributeError, RecursionError, TypeError):
+        pass
+    raise ValueError("it is not as it was written")
 
 
 def problem(folder: Folder, name: str, expected: Record, prefix: bool = False) -> str | None:

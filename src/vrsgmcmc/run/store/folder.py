@@ -222,6 +222,11 @@ class Folder:
         with self.walk([]) as handle:
             shutil.rmtree(name, ignore_errors=True, dir_fd=handle)
 
+    def remove_empty(self) -> None:
+        """Delete the directory itself, where nothing is left in it."""
+        if not self.names():
+            os.rmdir(self.path)
+
     def sync(self) -> None:
         """Files first, then the folders that name them, inner ones first."""
         folders = {(): None}

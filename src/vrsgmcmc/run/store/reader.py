@@ -18,7 +18,7 @@ from . import commits, trees
 from .commits import CURRENT, LEDGER, METRICS, PREVIOUS
 from .draws import Layout, Leaf, chunk_name, dimensions, file_names
 from .errors import RunError
-from .files import length_problem, problem
+from .files import ACCURACY, DECISION, Record, length_problem, problem, record, unseal
 from .folder import Folder
 
 if TYPE_CHECKING:
@@ -77,9 +77,10 @@ def inspect(folder: Folder, name: str, thorough: bool) -> tuple[dict[str, Any] |
 
 def verify(path: Any) -> list[str]:
     """Check every file of a run against its sha256. The problems found; none: all is as committed."""
-    folder, problems = Folder(path), []
+    folder = Folder(path)
     if not folder.path.is_dir() or not commits.is_run(folder):
         return [f"{str(path)!r} is not a run directory: it has no {CURRENT}"]
+    problems = advice_problems(folder)
     for name in (CURRENT, PREVIOUS):
         commit, wrong = inspect(folder, name, thorough=True)
         if commit is not None:
@@ -88,6 +89,27 @@ def verify(path: Any) -> list[str]:
             if not commit.get("previous") and not folder.exists(PREVIOUS):
                 return problems + wrong  # the first commit of a run has none before it
         problems += [text for text in wrong if text not in problems]
+    return problems
+
+
+def commit_sum(folder: Folder) -> str:
+    """The sha256 of the last commit, which ends a finished run; empty where it is lost."""
+    return record(folder.read(CURRENT)).sha256 if folder.exists(CURRENT) else ""
+
+
+def advice_problems(folder: Folder) -> list[str]:
+    """What is wrong with the files about a decision and about the accuracy, where there are any."""
+    problems, (name, arrays) = [], DECISION
+    for each in (name, ACCURACY):
+        try:
+            value = unseal(folder.read(each)) if folder.exists(each) else {}
+            if each == name and value:
+                what = problem(folder, arrays, Record(*value["arrays"]))
+                problems += [f"{arrays}: {what}"] if what else []
+            if each == ACCURACY and value and value["commit"] != commit_sum(folder):
+                problems.append(f"{each}: of another run")
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            problems.append(f"{each}: damaged ({error})")
     return problems
 
 
@@ -235,8 +257,7 @@ class Stored(BackendArray):
         if place >= self.whole:
             return self.whole, self.shape[1], self.tail
         number, length = place // self.layout.chunk, self.layout.chunk
-        start = number * length
-        return start, min(start + length, self.whole), self.chunk(number)
+        return number * length, min((number + 1) * length, self.whole), self.chunk(number)
 
     def chunk(self, number: int) -> np.ndarray:
         """The draws of a chunk, compared with the sum of its file when it is first read."""
@@ -264,11 +285,12 @@ class Stored(BackendArray):
     @cached_property
     def tail(self) -> np.ndarray:
         """The draws that do not fill a chunk yet, which are in the state."""
-        name, shape = f"tail/{self.leaf.variable}", (self.shape[1] - self.whole, *self.shape[2:])
-        if not shape[0]:
-            return np.empty((self.shape[0], *shape), self.dtype)
+        name = f"tail/{self.leaf.variable}"
+        shape = (self.shape[0], self.shape[1] - self.whole, *self.leaf.shape)
+        if not shape[1]:
+            return np.empty(shape, self.dtype)
         tail = self.run.arrays.get(name)
-        if tail is None or (tail.shape, tail.dtype) != ((self.shape[0], *shape), self.dtype):
+        if tail is None or (tail.shape, tail.dtype) != (shape, self.dtype):
             raise RunError(
                 f"{self.run.path}: {name} is not in the state as the commit describes it"
             )

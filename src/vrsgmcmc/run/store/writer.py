@@ -8,7 +8,6 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -38,18 +37,16 @@ class Writer:
         self,
         folder: Folder,
         config: dict[str, Any],
-        surroundings: dict[str, Any],
+        environment: dict[str, Any],
         layout: Layout | None,
     ):
         self.folder, self.path, self.layout = folder, folder.path, layout
-        self.config, self.environment = config, surroundings
+        self.config, self.environment = config, environment
         self.resumed: Run | None = None
         self.number = -1  # the last that a state has
-        self.standing = -1  # the commit that stands,
-        self.bytes: bytes | None = None  # and its bytes
-        self.on_disk: bytes | None = (
-            None  # what this writer saw or wrote last as the current commit
-        )
+        self.standing = -1  # the number of the commit that stands
+        self.bytes: bytes | None = None  # of that commit
+        self.on_disk: bytes | None = None  # of its file, as this writer saw or wrote it last
         self.ledger, self.metrics = Journal(folder, LEDGER), Journal(folder, METRICS)
         self.files: dict[str, Any] = {}  # of commits, that never change
         self.draws = self.chunks = self.buffered = 0  # draws, whole chunks of them, and the rest
@@ -107,9 +104,9 @@ class Writer:
         """Make again what can be made again, and cut off what came behind the commit."""
         wrong = commits.side_problems(self.folder, commit)
         for name, what in wrong.items():
-            lost = " Its lines up to here are lost; the chains are not affected." * (
-                name == METRICS
-            )
+            lost = ""
+            if name == METRICS:
+                lost = " Its lines up to here are lost; the chains are not affected."
             logger.warning("%s: %s: %s; made again.%s", self.path.name, name, what, lost)
         self.files = {
             name: expected
@@ -118,14 +115,9 @@ class Writer:
         }
         self.write_sides({k: v for k, v in self.sides().items() if k in wrong})
         self.restore_journal(self.metrics, b"" if METRICS in wrong else None, commit)
-        lines = "".join(self.chunk_lines()).encode() if LEDGER in wrong else None
-        expected = commit["files"].get(LEDGER)
-        if lines is not None and expected not in (None, record(lines)):
-            raise RunError(
-                f"run_dir={str(self.path)!r}: {LEDGER} is damaged, and the chunks of draws are not "
-                "those that it listed. Put the directory back from a copy, or sample again elsewhere."
-            )
-        self.restore_journal(self.ledger, lines, commit)
+        self.restore_journal(
+            self.ledger, self.sum_chunks(commit) if LEDGER in wrong else None, commit
+        )
 
     def restore_journal(
         self, journal: Journal, content: bytes | None, commit: dict[str, Any]
@@ -140,11 +132,16 @@ class Writer:
             commit["files"][journal.name] = journal.record
             self.replace_current(commits.to_bytes(commit))
 
-    def chunk_lines(self) -> Iterator[str]:
-        """The ledger of the chunks that are committed."""
-        if self.layout is not None:
-            for name, _ in self.layout.files(self.chunks):
-                yield ledger_line(name, self.folder.read(name))
+    def sum_chunks(self, commit: dict[str, Any]) -> bytes:
+        """The ledger of the chunks on disk; `RunError` if they are not those of the commit."""
+        names = [] if self.layout is None else [name for name, _ in self.layout.files(self.chunks)]
+        ledger = "".join(ledger_line(name, self.folder.read(name)) for name in names).encode()
+        if commit["files"].get(LEDGER) not in (None, record(ledger)):
+            raise RunError(
+                f"run_dir={str(self.path)!r}: {LEDGER} is damaged, and the chunks of draws are not "
+                "those that it listed. Put the directory back from a copy, or sample again elsewhere."
+            )
+        return ledger
 
     def current(self) -> bytes | None:
         """What the current commit's file holds, whole or not."""
@@ -239,9 +236,8 @@ class Writer:
         self.ledger.append("".join(self.lines).encode())
         self.lines.clear()
         line = {name: value for name, value in progress.items() if np.isscalar(value)}
-        self.metrics.append(
-            json.dumps({**line, "draws": self.draws}, sort_keys=True).encode() + b"\n"
-        )
+        line["draws"] = self.draws
+        self.metrics.append(f"{json.dumps(line, sort_keys=True)}\n".encode())
         self.folder.sync()
         files = {**self.files, name: record(state)}
         files |= {LEDGER: self.ledger.record, METRICS: self.metrics.record}
