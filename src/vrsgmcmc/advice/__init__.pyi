@@ -1,5 +1,12 @@
 from . import diagnostics as diagnostics
+from .accuracy import Accuracy as Accuracy
 from .audit import Audit as Audit
 from .audit import audit as audit
+from .auto import ESS as ESS
+from .auto import Decision as Decision
+from .auto import parse_budget as parse_budget
+from .auto.files import load_accuracy as load_accuracy
+from .auto.files import load_request as load_request
 from .plan import Plan as Plan
 from .plan import plan as plan
+from .sample import sample as sample

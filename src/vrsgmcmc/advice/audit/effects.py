@@ -62,6 +62,11 @@ def predict_effect(model: Local, sampler: Sampler, center: Params) -> Effect:
 def measure_effect(posterior: Posterior, data: Data, sampler: Sampler, state: State) -> Effect:
     """The effect at the state of the first chain, block by block, in the limit of small steps."""
     estimator, size = sampler.estimator, data_size(data)
+    if getattr(estimator, "order", 1) == 2:
+        raise ValueError(
+            f"audit: the noise of control_variate(order=2) on more than {LARGEST} parameters, or with "
+            f"{sampler.integrator.name}, is not known; audit a run of control_variate()."
+        )
     if estimator.name == "saga":
         raise ValueError(
             f"audit: saga() on more than {LARGEST} parameters, or with {sampler.integrator.name}, is "

@@ -1,0 +1,19 @@
+"""The sampler that the library chooses by itself."""
+
+from .budget import parse_budget
+from .decide import decide
+from .decision import Decision, describe
+from .request import AUTO, ESS, MEMORY, METRICS, Request, check_request
+
+__all__ = [
+    "AUTO",
+    "ESS",
+    "MEMORY",
+    "METRICS",
+    "Decision",
+    "Request",
+    "check_request",
+    "decide",
+    "describe",
+    "parse_budget",
+]

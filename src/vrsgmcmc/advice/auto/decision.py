@@ -1,0 +1,68 @@
+"""What the library chose for a run, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vrsgmcmc.core import Params, Sampler
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A sampler with its start and its length: all that a run needs besides posterior and data."""
+
+    sampler: Sampler
+    starts: Params | None = field(repr=False)  # leaves [chain, ...]; None: where `init` says
+    num_chains: int
+    burn_in: int
+    thin: int
+    steps: tuple[int, ...] = field(
+        repr=False
+    )  # after which the draws are looked at; the last ends it
+    ess: float  # the target
+    evaluations: int  # that the decision took
+    allowance: float  # evaluations of the whole run; inf: no budget
+    chain_method: str = "vmap"
+    mode: Params | None = field(default=None, repr=False)
+    laplace_sd: np.ndarray | None = field(default=None, repr=False)  # in one row
+    modes: str = ""  # what several starts found
+    network: bool = False  # predictions are judged, not parameters
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    considered: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps[-1]
+
+    @property
+    def forecast(self) -> int:
+        """The steps that the run is thought to need."""
+        return self.steps[min(2, len(self.steps) - 1)]
+
+    def __str__(self) -> str:
+        lines = [describe(self.sampler), self.why, self.modes, *self.notes]
+        lines += [f"considered: {text}" for text in self.considered]
+        return "\n".join(line for line in lines if line)
+
+
+def describe(sampler: Sampler) -> str:
+    """A sampler in a line."""
+    integrator: Any = sampler.integrator
+    parts = [str(sampler.estimator)]
+    hot = getattr(sampler.estimator, "hot_count", 0)
+    if hot:
+        parts[0] += f" with {hot} hot rows"
+    if not sampler.estimator.uses_all_data:
+        parts.append(f"{sampler.batch_size} rows a step")
+    parts.append(getattr(integrator, "word", integrator.name))
+    if sampler.step_size is not None and np.ndim(sampler.step_size) == 0:
+        parts.append(f"step size {float(sampler.step_size):.3g}")
+    if sampler.metric is not None:
+        kind = {"Dense": "the Hessian", "LowRank": "a low-rank Hessian", "Diagonal": "scales"}
+        name = type(sampler.metric).__name__
+        parts.append(f"in the metric of {kind.get(name, name)} at the mode")
+    return ", ".join(parts)
