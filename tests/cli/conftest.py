@@ -14,7 +14,15 @@ def shared_folder(tmp_path_factory):
     """A finished run, which nobody changes."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "table.csv").write_text(table_text())
-    words = ["sample", folder / "table.csv", *COMMAND, "--model", "logistic", "--num-steps", "600"]
+    words = [
+        "sample",
+        folder / "table.csv",
+        *COMMAND,
+        "--model",
+        "logistic",
+        "--num-steps",
+        "12000",
+    ]
     assert cli.main([*map(str, words), "--out", str(folder / "run")]) == 0
     return folder
 

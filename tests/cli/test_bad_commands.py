@@ -103,7 +103,7 @@ MODELS = {
     'm_encoding': (b'# -*- coding: klingon -*-\n', 'm_encoding.py could not be loaded: line 0: u'),
     'm_latin': (b"x = '\xff'\n", 'm_latin.py could not be loaded: line 1: (uni'),
     'm_nested': ('(' * 300 + ')' * 300 + '\n', 'm_nested.py could not be loaded: line 1: too'),
-    'm_empty': ('', '--model m_empty.py:build: m_empty.py has no '),
+    'm_empty': ('', '--model m_empty.py:build: the file has no '),
     'm_indent': ('def build(x, y):\n\treturn 1\n        return 2\n', 'm_indent.py could not be loaded: line 3: inc'),
     'm_annot': (HEAD + 'def build(x, y):\n    x[0, 0] = 1e30\n    return 1\n', 'm_annot.py: build(x, y) must return (posteri'),
 }  # fmt: skip
@@ -187,7 +187,7 @@ COMMANDS = {
     'features target': ('sample good.csv --target outcome --model logistic --features age outcome'.split(), "target 'outcome' is also in features. Leave "),
     'features group': ('sample good.csv --target outcome --model logistic --features group'.split(), "good.csv: line 2, column 'group': 'a' is not"),
     'estimator': ([*LOGISTIC, '--estimator', 'sgaa'], 'estimator: must be one of practical, minibat'),
-    'ito': ([*LOGISTIC, '--integrator', 'ito'], 'integrator: must be one of sgld, psgld, sghm'),
+    'ito': ([*LOGISTIC, '--integrator', 'ito'], 'integrator: must be one of sgld, leimkuhler_m'),
     'period of saga': ([*LOGISTIC, '--estimator', 'saga', '--period', '3'], 'period belongs to estimator practical or svr'),
     'friction neg': ([*LOGISTIC, '--integrator', 'sghmc', '--friction=-1'], 'friction: must be greater than 0, got -1.'),
     'word empty': ([*LOGISTIC, '--integrator', 'splitting', '--friction', '1', '--word', ''], "word: needs at least 1 character, got ''."),
@@ -204,16 +204,20 @@ COMMANDS = {
     'test fraction tiny': ([*LOGISTIC, '--test-fraction', '1e-9'], 'test_fraction = 1e-09 of 40 rows puts 0 in t'),
     'missing': ([*LOGISTIC, '--missing', 'guess'], "missing: must be one of refuse, drop, got 'g"),
     'no intercept with value': ([*LOGISTIC, '--no-intercept=yes'], 'argument --no-intercept: ignored explicit ar'),
-    'budget and step': ([*LOGISTIC, '--budget', '60 s'], 'budget is for the plan that is made when ste'),
-    'budget 0': ('plan good.csv --target outcome --model logistic --features age --budget 0'.split(), "plan(budget='0'): write a number of evaluati"),
-    'budget neg': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget=-5 s'], "plan(budget='-5 s'): write a number of evalu"),
-    'budget nan': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget', 'nan passes'], "plan(budget='nan passes'): write a number of"),
-    'budget inf': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget', 'inf s'], "plan(budget='inf s'): write a number of eval"),
-    'budget unit': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget', '5 parsecs'], "plan(budget='5 parsecs'): write a number of "),
+    'budget and step': ([*LOGISTIC, '--budget', '60 s'], 'budget is for a run whose step_size is not gi'),
+    'ess and step': ([*LOGISTIC, '--ess', '60'], 'ess is for a run whose step_size is not give'),
+    'ess 0': ('sample good.csv --target outcome --model logistic --features age --ess 0'.split(), 'ess: must be greater than 0, got 0.'),
+    'key without its method': ('sample good.csv --target outcome --model logistic --features age --period 5'.split(), 'period belongs to estimator practical or svr'),
+    'metric': ([*LOGISTIC, '--metric', 'euclid'], 'metric: must be one of hessian, low_rank, di'),
+    'budget 0': ('plan good.csv --target outcome --model logistic --features age --budget 0'.split(), "sample(budget='0'): write a number of evaluati"),
+    'budget neg': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget=-5 s'], "sample(budget='-5 s'): write a number of evalu"),
+    'budget nan': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget', 'nan passes'], "sample(budget='nan passes'): write a number of"),
+    'budget inf': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget', 'inf s'], "sample(budget='inf s'): write a number of eval"),
+    'budget unit': (['plan', 'good.csv', '--target', 'outcome', '--model', 'logistic', '--features', 'age', '--budget', '5 parsecs'], "sample(budget='5 parsecs'): write a number of "),
     'plan nothing': ('plan'.split(), 'the following arguments are required: FILE. '),
     'plan a run': ('plan run'.split(), 'target is not given: it is the column to pre'),
     'plan own': ('plan good.csv --target outcome --features age dose --model ll_zero.py:build'.split(), 'loglik(params, datum) failed for a datum of '),
-    'plan p_none': ('plan good.csv --target outcome --features age dose --model ll_nan.py:build'.split(), 'the search for a posterior mode became non-f'),
+    'plan p_none': ('plan good.csv --target outcome --features age dose --model ll_nan.py:build'.split(), 'loglik is nan for data row 0 at init (its gr'),
     'plan vector': ('plan good.csv --target outcome --features age dose --model ll_vector.py:build'.split(), 'loglik(params, datum) must return one number'),
     'check nothing': ('check'.split(), 'the following arguments are required: FILE. '),
     'check a run': ('check run'.split(), 'target is not given: it is the column to pre'),
@@ -236,8 +240,8 @@ COMMANDS = {
     'resume flag': ('resume run --seed 1'.split(), "unknown option '--seed'. See vrsgmcmc resume"),
     'resume own without model': ('resume own'.split(), ''),
     'resume wrong model': ('resume run --model fine.py:build'.split(), '--model: the model of run is logistic. Leave'),
-    'resume no function': ('resume own --model fine.py:nothing'.split(), '--model fine.py:nothing: fine.py has no func'),
-    'resume no file': ('resume own --model no.py:build'.split(), '--model no.py:build: there is no file no.py.'),
+    'resume no function': ('resume own --model fine.py:nothing'.split(), '--model fine.py:nothing: the file has no func'),
+    'resume no file': ('resume own --model no.py:build'.split(), '--model no.py:build: there is no such file.'),
     'resume no colon': ('resume own --model fine.py'.split(), '--model fine.py: write FILE.py:FUNCTION, suc'),
     'resume other': ('resume own --model ll_zero.py:build'.split(), 'loglik(params, datum) failed for a datum of '),
     'resume in other': ('resume own --model in_text.py:build'.split(), 'init: leaf x is str, not an array of numbers'),
@@ -302,8 +306,8 @@ def folder(tmp_path, monkeypatch, capsys, without_figures):
     for name, content in FILES.items():
         Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     Path("folder").mkdir()
-    assert run_command([*LOGISTIC, "--out", "run"], capsys)[0] == 0
-    assert run_command([*SAMPLE, "--model", "fine.py:build", "--out", "own"], capsys)[0] == 0
+    assert run_command([*LOGISTIC, "--out", "run"], capsys)[0] == 4  # too short
+    assert run_command([*SAMPLE, "--model", "fine.py:build", "--out", "own"], capsys)[0] == 4
     shutil.rmtree("__pycache__", ignore_errors=True)
     return tmp_path
 

@@ -65,8 +65,22 @@ REFUSED = {
     "a table for a number": ({"hidden": {}}, "hidden: must be a whole number, got {}."),
     "path of a number": ({"data": 5}, "data: must be text, got 5."),
     "empty target": ({"target": ""}, "target: needs at least 1 character, got ''."),
-    "no step": ({"estimator": "svrg"}, "estimator is given, but no step_size."),
-    "budget and step": ({"step_size": 1.0, "budget": "9 s"}, "budget is for the plan"),
+    "no estimator": (
+        {"period": 5},
+        "period belongs to estimator practical or svrg, and no estimator",
+    ),
+    "no integrator": (
+        {"temperature": 1.0},
+        "and no integrator is given. Give it too, or leave temp",
+    ),
+    "budget and step": (
+        {"step_size": 1.0, "budget": "9 s"},
+        "budget is for a run whose step_size is",
+    ),
+    "ess and step": (
+        {"step_size": 1.0, "ess": 9.0},
+        "ess is for a run whose step_size is not given",
+    ),
     "anchor of another": (
         {"step_size": 1.0, "estimator": "svrg", "anchor_size": 9},
         "anchor_size belongs to estimator practical, and the estimator is svrg.",

@@ -36,7 +36,7 @@ def test_summary_needs_neither_data_nor_model(finished_run, capsys):
     for path in (finished_run, finished_run / "chains"):
         code, out, err = run_command(["summary", path], capsys)
         assert (code, err) == (0, "")
-        assert "practical + sgld: finished; 600 steps" in out
+        assert "practical + sgld: finished; 12,000 steps" in out
         assert len(re.findall(r"^\S+ +-?\d\.\d+ +\d", out, flags=re.MULTILINE)) == 2
 
 
@@ -151,7 +151,7 @@ def test_a_report_of_a_bare_run_is_covered_too(finished_run, without_figures, ca
 def test_the_chains_of_another_job_are_refused(finished_run, shared_folder, tmp_path, capsys):
     """Every file inside is whole; only seed, settings and data show that it belongs elsewhere."""
     words = ["sample", shared_folder / "table.csv", *COMMAND, "--model", "logistic"]
-    words += ["--num-steps", "600", "--seed", "5", "--out", tmp_path / "other"]
+    words += ["--num-steps", "12000", "--seed", "5", "--out", tmp_path / "other"]
     assert run_command(words, capsys)[0] == 0
     shutil.rmtree(finished_run / "chains")
     (tmp_path / "other" / "chains").rename(finished_run / "chains")

@@ -1,15 +1,12 @@
 """The directory of a job: when it is written, and what its record cannot do."""
 
-import json
 import resource
 from pathlib import Path
 
 import pytest
-from support.command_line import EVIL, run_command
+from support.command_line import EVIL, rewrite, run_command
 
 from vrsgmcmc.cli import jobs
-from vrsgmcmc.run.store.files import as_json
-from vrsgmcmc.run.store.files import record as sum_of
 
 
 @pytest.mark.parametrize("name", ["data.safetensors", "job.json"])
@@ -45,14 +42,6 @@ def test_a_folder_that_only_looks_like_an_unfinished_job_is_refused(names, finis
         (out / name).write_text("years of work")
     with pytest.raises(ValueError, match=r"is not empty and not a run: it holds data\.safet"):
         jobs.find(out, job.config, job.ready)
-
-
-def rewrite(path, change):
-    """A record that was changed, with a right checksum: as an attacker would write it."""
-    record = json.loads((path / "job.json").read_text())
-    record.pop("sha256")
-    change(record)
-    (path / "job.json").write_bytes(as_json({**record, "sha256": sum_of(as_json(record)).sha256}))
 
 
 @pytest.mark.parametrize(

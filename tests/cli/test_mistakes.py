@@ -32,6 +32,12 @@ FILES = {
     "number.py": "build = 5\n",
     "starts.py": "import vrsgmcmc as vr\ndef build(x, y):\n    p = vr.models.logistic.posterior()\n"
     "    return p, lambda key: undefined\n",
+    "predicts.py": "import jax.numpy as jnp\nimport vrsgmcmc as vr\ndef build(x, y):\n"
+    "    p, w = vr.models.logistic.posterior(), jnp.zeros(x.shape[1])\n"
+    "    return p, lambda key: w, lambda w, x: jnp.where(x[:, 0] == x[0, 0], jnp.nan, 0.5)\n",
+    "logits.py": "import jax.numpy as jnp\nimport vrsgmcmc as vr\ndef build(x, y):\n"
+    "    p, w = vr.models.logistic.posterior(), jnp.ones(x.shape[1])\n"
+    "    return p, w, lambda w, x: 9 + x @ w\n",
     "returns.py": "def build(x, y):\n    return x\n",
 }
 
@@ -84,8 +90,8 @@ BAD = {
     "word": ([*LOGISTIC, "--integrator", "splitting", "--friction", "1", "--word", "XYZ"], "word"),
     "order": ([*LOGISTIC, "--order", "random"], "order: must be one of with_replacement"),
     "clip": ([*LOGISTIC, "--clip", "0"], "clip: must be greater than 0"),
-    "no step for an estimator": ([*SAMPLE, "--model", "mlp", "--estimator", "saga"], "but no step_size"),
-    "budget": ([*SAMPLE, "--model", "logistic", "--budget", "some"], "plan(budget='some'): write a number"),
+    "a key without its method": ([*SAMPLE, "--model", "mlp", "--period", "5"], "no estimator is given. Give it"),
+    "budget": ([*SAMPLE, "--model", "logistic", "--budget", "some"], "sample(budget='some'): write a number"),
     "test fraction": ([*LOGISTIC, "--test-fraction", "1"], "test_fraction: must be less than 1"),
     "task": ([*LOGISTIC, "--task", "regression"], "model logistic is for classification"),
     "ragged": (["sample", "ragged.csv", "--target", "y", "--model", "mlp"], "line 3 has 1 cells"),
@@ -108,14 +114,19 @@ BAD = {
     "broken config": (["sample", "broken.toml"], "this is no TOML"),
     "code in a config": (["sample", "code.toml"], "names code, and a configuration cannot"),
     "code in a setting": ([*SAMPLE, "--set", "model=evil.py:build"], "code is named by the flag alone"),
-    "no such model file": ([*SAMPLE, "--model", "none.py:build"], "there is no file none.py"),
-    "no such function": ([*SAMPLE, "--model", "evil.py:other"], "evil.py has no function other"),
+    "no such model file": ([*SAMPLE, "--model", "none.py:build"], "none.py:build: there is no such file"),
+    "no such function": ([*SAMPLE, "--model", "evil.py:other"], "the file has no function other"),
     "no Python file": ([*SAMPLE, "--model", "good.csv:build"], "write FILE.py:FUNCTION"),
     "a model that does not parse": ([*SAMPLE, "--model", "syntax.py:build"], "could not be loaded: line 1"),
     "a model that fails": ([*SAMPLE, "--model", "raises.py:build"], "line 2: ZeroDivisionError"),
     "a start that fails": ([*SAMPLE, "--model", "starts.py:build"], "init(key) failed: line 4: NameError"),
     "a model that is a number": ([*SAMPLE, "--model", "number.py:build"], "has no function build"),
     "a model that returns data": ([*SAMPLE, "--model", "returns.py:build"], "must return (posterior, init)"),
+    "predictions that are NaN": (
+        [*SAMPLE, "--model", "predicts.py:build"],
+        "must return probabilities, from 0 to 1; at the start it returns nan for x = [",
+    ),
+    "logits for probabilities": ([*SAMPLE, "--model", "logits.py:build"], "must return probabilities, from"),
     "out is not empty": ([*LOGISTIC, "--out", "."], "--out . is not empty and not a run: it holds"),
     "out of sample is a file": ([*LOGISTIC, "--out", "good.csv"], "--out good.csv: this is a file."),
     "resume nothing": (["resume", "none"], "none: no such directory."),

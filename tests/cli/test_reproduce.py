@@ -177,6 +177,22 @@ def test_methods_are_those_of_one_experiment(runs, tmp_path, capsys):
     assert not (tmp_path / "report").exists()
 
 
+MISTAKES = [["pima", "--methods", "nothing"], ["pima", "--passes", "1e-6"]]
+
+
+@pytest.mark.parametrize("words", [*MISTAKES, ["all", "--passes", "1e-6"]], ids=" ".join)
+def test_a_mistake_leaves_no_folder(words, tmp_path, capsys):
+    for out in (tmp_path / "new" / "report", tmp_path / "report"):
+        code, _, err = run_command(["reproduce", *words, "--out", out], capsys)
+        assert (code, list(tmp_path.iterdir())) == (2, [])
+        assert f"vrsgmcmc: {' '.join(words[1:])}".replace("1e-6", "1e-06") in err
+
+
+def test_a_mistake_does_not_empty_a_folder_that_was_there(tmp_path, capsys):
+    assert run_command(["reproduce", *MISTAKES[0], "--out", tmp_path], capsys)[0] == 2
+    assert names_in(tmp_path) == {"run.json"}
+
+
 def test_a_record_that_was_cut_short_while_it_was_first_written_is_made_again(
     runs, tmp_path, capsys
 ):

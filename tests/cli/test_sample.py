@@ -1,6 +1,7 @@
 """`sample`, `resume` and `check`: from a table to a run directory."""
 
 import csv
+import fcntl
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +23,9 @@ from support.command_line import (
     table_text,
 )
 
+from vrsgmcmc.advice import Audit
+from vrsgmcmc.cli.jobs import predictions
+
 
 def test_a_run_is_a_directory_with_everything_in_it(finished_run):
     names = {file.name for file in finished_run.iterdir()}
@@ -28,7 +33,7 @@ def test_a_run_is_a_directory_with_everything_in_it(finished_run):
                      "findings.sha256", "predictions.csv", "report.html"}  # fmt: skip
     record = json.loads((finished_run / "job.json").read_text())
     assert record["settings"]["estimator"] == {"name": "practical", "anchor_size": 20}
-    assert record["settings"]["burn_in"] == 120
+    assert record["settings"]["burn_in"] == 2400
     assert record["table"]["labels"] == [HOSTILE, "no"]
     assert record["config"]["data"] == "table.csv"
     assert set(json.loads((finished_run / "findings.json").read_text())) == {
@@ -78,7 +83,7 @@ def test_a_finished_run_is_loaded_and_not_run_again(
         "--model",
         "logistic",
         "--num-steps",
-        "600",
+        "12000",
     ]
     for again in (["resume", finished_run], [*words, "--out", finished_run]):
         code, out, _ = run_command(again, capsys)
@@ -101,10 +106,12 @@ def test_another_configuration_or_other_data_are_refused_with_a_difference(
     ]
     code, _, err = run_command([*words, "--num-steps", "700"], capsys)
     assert code == 2
-    assert f"--out {finished_run} holds another run:\n  num_steps: 600 in the run, 700 here" in err
+    assert (
+        f"--out {finished_run} holds another run:\n  num_steps: 12000 in the run, 700 here" in err
+    )
     other = finished_run.parent / "table.csv"
     other.write_text(table_text().replace("0.", "1.", 1))
-    code, _, err = run_command(["sample", other, *words[2:], "--num-steps", "600"], capsys)
+    code, _, err = run_command(["sample", other, *words[2:], "--num-steps", "12000"], capsys)
     assert code == 2
     assert "data.sha256: " in err
 
@@ -120,7 +127,15 @@ def test_a_model_of_one_s_own_is_named_each_time(
 ):
     monkeypatch.chdir(tmp_path)
     Path("my_model.py").write_text(OWN_MODEL)
-    words = ["sample", shared_folder / "table.csv", *COMMAND, "--num-steps", "600", "--out", "run"]
+    words = [
+        "sample",
+        shared_folder / "table.csv",
+        *COMMAND,
+        "--num-steps",
+        "12000",
+        "--out",
+        "run",
+    ]
     code, out, _ = run_command([*words, "--model", "my_model.py:build"], capsys)
     assert code == 0
     assert "accuracy" in out
@@ -146,7 +161,7 @@ def test_all_chains_diverged_is_code_3(shared_folder, without_figures, tmp_path,
         "--model",
         "logistic",
         "--num-steps",
-        "600",
+        "12000",
     ]
     words[words.index("0.02")] = "1e30"
     code, out, err = run_command(
@@ -160,10 +175,18 @@ def test_all_chains_diverged_is_code_3(shared_folder, without_figures, tmp_path,
 
 
 def when_committed(path, number):
-    """Send this process a signal as soon as a run has a commit."""
+    """Send this process a signal as soon as a run that has a commit is written."""
+
+    def is_free():
+        with (path / "chains" / "run.lock").open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     def wait():
-        while not (path / "chains" / "commit.json").exists():
+        while not (path / "chains" / "commit.json").exists() or is_free():
             time.sleep(0.05)
         time.sleep(0.5)
         os.kill(os.getpid(), number)
@@ -197,7 +220,7 @@ def test_a_signal_leaves_a_run_that_goes_on(shared_folder, tmp_path, capsys):
     when_committed(out, signal.SIGINT)
     code, _, err = run_command(["resume", out], capsys)
     assert code == 130
-    assert int(re.search(r"interrupted at step ([\d,]+)", err)[1].replace(",", "")) > first
+    assert int(re.search(r"interrupted at step ([\d,]+)", err)[1].replace(",", "")) >= first
     assert run_command(["verify", out], capsys)[0] == 0
 
 
@@ -212,3 +235,15 @@ def test_check_tells_shapes_memory_and_time_and_writes_nothing(
                  "time: about", "memory: ", "disk: about"):  # fmt: skip
         assert text in out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("holds", "advice"), [(True, "Take a smaller step size"), (False, "far")])
+def test_widths_without_limit_are_blamed_on_the_step_size_or_on_the_chain(
+    holds, advice, monkeypatch
+):
+    widths = 30.0, 30, (), (), 0, 0, None, holds
+    audit = Audit("practical", False, "the chain is far away", np.inf, 0.1, 0.1, 0.2, *widths)
+    monkeypatch.setattr(predictions, "audit", lambda result: audit)
+    result = SimpleNamespace(context=SimpleNamespace(sampler=SimpleNamespace(step_size=0.1)))
+    with pytest.raises(ValueError, match=advice):
+        predictions.audit_result(result)

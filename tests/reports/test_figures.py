@@ -46,6 +46,19 @@ def test_what_is_not_a_number_is_left_out(tmp_path):
     assert (tmp_path / "audit.png").stat().st_size > 0
 
 
+def test_names_with_control_characters_are_drawn(tmp_path):
+    name = "w\x1b[2J\x00\n$"
+    block = Block(name, 3, 0.1, 0.2, 0.5, 0.1)
+    verdict = f"no gain: {name} is wide. " * 10
+    audit = Audit(name, False, verdict, 0.1, 0.2, 0.1, 0.2, 30.0, 30, (block,), (), 0, 0)
+    for kind in ("png", "svg", "pdf"):
+        figure = audit_figure(audit, tmp_path / f"audit.{kind}")
+        assert (tmp_path / f"audit.{kind}").stat().st_size > 0
+    title = figure.get_suptitle()
+    assert title.replace("\n", "").isprintable()
+    assert max(map(len, title.splitlines())) <= 100
+
+
 def test_a_line_that_stops_is_named_where_it_stops():
     x = np.array([1.0, 3.0, 10.0])
     lines = {"whole": (x, np.array([1.0, 1.0, 1.0])), "broken": (x, np.array([1.0, 2.0, np.nan]))}

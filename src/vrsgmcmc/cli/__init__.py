@@ -23,7 +23,7 @@ from typing import Any
 from vrsgmcmc.core import did_you_mean
 
 from .endings import TERMINATED, HelpRequest, Terminated
-from .terminal import safe_output, say
+from .terminal import safe_name, safe_output, say
 
 COMMANDS = {  # name -> its module, a line of help
     "reproduce": ("reproduce", "run an experiment of the paper; figures, tables and a report"),
@@ -51,11 +51,13 @@ options:
   --debug       show the traceback of an error
 
 exit codes: 0 done; 1 failed (a full disk, a bug); 2 bad input; 3 all chains diverged;
-130 or 143 interrupted by Ctrl-C or SIGTERM, with everything committed
+4 the draws are not good enough, and are kept; 130 or 143 interrupted by Ctrl-C or SIGTERM,
+with everything committed
 """
 __all__ = ["console", "main"]
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+SAME_COMMAND = "The same command starts it again, or goes on with what was committed."
 SECONDS_TO_REPEAT = 0.05  # a signal that came inside a callback
 
 
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code not in (INTERRUPTED, TERMINATED):
             return fail(f"the model ended the program with exit({code!r}).", MISTAKEN)
         # from the command: what is on disk, how to go on
-        notes = getattr(error, "__notes__", []) or ["The same command starts it again."]
+        notes = getattr(error, "__notes__", []) or [SAME_COMMAND]
         return fail("\n".join(["interrupted.", *notes]), code)
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--debug" in arguments:
             say(traceback.format_exc())
-        return fail_with(error)
+        return fail_with(error, words)
 
 
 def console() -> int:
@@ -115,17 +117,17 @@ def run_command(words: list[str]) -> int:
     return getattr(module, name)(rest)
 
 
-def fail_with(error: Exception) -> int:
+def fail_with(error: Exception, words: Sequence[str]) -> int:
     """Print a mistake of the user; anything else is a bug, whose traceback goes to a file."""
     if isinstance(error, OSError):
         text = error.strerror or str(error)
         if error.filename is not None:
-            text = f"{error.filename}: {error.strerror}"
+            text = f"{safe_name(str(error.filename))}: {error.strerror}"
         return fail(text, FAILED if error.errno == errno.ENOSPC else MISTAKEN)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = bool(frames) and frames[-1].f_globals.get("__name__", "").startswith("vrsgmcmc")
     if ours and isinstance(error, ValueError | TypeError | MemoryError):
-        return fail(str(error), MISTAKEN)
+        return fail(on_one_line(str(error), words), MISTAKEN)
     with tempfile.NamedTemporaryFile(
         "w", prefix="vrsgmcmc-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
@@ -136,6 +138,13 @@ def fail_with(error: Exception) -> int:
         "please report it.",
         FAILED,
     )
+
+
+def on_one_line(text: str, words: Sequence[str]) -> str:
+    """A message in which no word of the command, such as the name of a file, breaks a line."""
+    for word in words:
+        text = text.replace(word, safe_name(word)) if "\n" in word.strip() else text
+    return text
 
 
 def fail(message: str, code: int) -> int:

@@ -70,28 +70,38 @@ class Config:
     )
     hidden: Annotated[int, Ge(1), Le(2**16)] = key("units in the hidden layer of mlp", 50)
 
-    budget: Name | None = key(
-        "of the plan that chooses the settings below when step_size is not given: '200 passes', "
-        "'60 s', '5 min' (default: 2000 passes, at most 1e8 evaluations)"
+    ess: Positive | None = key(
+        "effective draws to reach, where step_size is not given (default: 2500)"
     )
-    step_size: Positive | None = key("h, for the gradient of the sum over data")
+    budget: Name | None = key(
+        "the most that a run without step_size may cost, everything included: '200 passes', "
+        "'60 s', '5 min'"
+    )
+    step_size: Positive | None = key(
+        "h, for the gradient of the sum over data (default: chosen, with all keys below that are "
+        "not given)"
+    )
     estimator: str | None = key("of the gradient (default with a step size: practical)")
     anchor_size: Count | None = key("n1, data of a refresh (practical)")
     period: Count | None = key("m, steps between refreshes (practical, svrg)")
+    block_size: Count | None = key("s, consecutive rows of a block (block_saga)")
     batch_size: Count | None = key("n2, data of a step")
     integrator: str | None = key("the dynamics (default with a step size: sgld)")
     friction: Positive | None = key("of sghmc, sgnht and splitting")
     word: Name | None = key("of splitting, such as BAOAB")
     order: Order | None = key("how minibatches are drawn")
     anchor_order: Order | None = key("how the data of refreshes are drawn")
+    metric: Literal["hessian", "low_rank", "diagonal"] | None = key(
+        "the curvature at the mode that the chain moves in (default with a step size: none)"
+    )
     num_steps: Count | None = key("of every chain, burn-in included")
 
     num_chains: Annotated[int, Ge(1), Le(2**12)] = key("independent chains", 4)
     burn_in: Annotated[int, Ge(0), Le(2**30)] | None = key(
-        "steps to leave out (default: a fifth, none after a plan)"
+        "steps to leave out (default with a step size: a fifth)"
     )
     thin: Count | None = key(
-        "keep every so many-th position (default: about 1000 draws of a chain)"
+        "keep every so many-th position (default with a step size: about 1000 draws of a chain)"
     )
     temperature: Annotated[float, Ge(0)] | None = key("1 is the posterior")
     clip: Positive | None = key("shorten gradients to this norm, per mean over data; biased")
@@ -101,11 +111,6 @@ class Config:
 KEYS = {each.name: each for each in fields(Config)}
 REQUIRED = ("data", "target", "model")
 TEXTS = ("data", "target", "model", "out", "budget", "word")  # `--target 8` is the name "8"
-# keys that a plan chooses; with a step size the user does
-PLAN_KEYS = (
-    *("estimator", "anchor_size", "period", "batch_size", "order", "anchor_order", "num_steps"),
-    *("integrator", "friction", "word", "temperature", "clip"),
-)
 
 
 def choices(name: str) -> tuple[str, ...]:
@@ -126,7 +131,8 @@ def method(config: Config, kind: str) -> dict[str, Any]:
 
 def parameters(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
     """The parameters of a method by name. Imports the method, and so JAX."""
-    return inspect.signature(METHODS[kind][name]).parameters
+    takes = inspect.signature(METHODS[kind][name]).parameters
+    return {each: takes[each] for each in takes if each != "order"}  # a key: of the minibatches
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -265,20 +271,14 @@ def requirement(name: str, error: Any) -> str:
 
 def check_combinations(config: Config) -> None:
     """Refuse keys that contradict each other."""
-    own = [name for name in PLAN_KEYS if getattr(config, name) is not None]
-    if config.step_size is None and own:
-        raise ValueError(
-            f"{own[0]} is given, but no step_size. Without one, a plan chooses "
-            f"{', '.join(PLAN_KEYS)}: give step_size too, or leave out {', '.join(own)}."
-        )
-    if config.step_size is not None and config.budget is not None:
-        raise ValueError(
-            "budget is for the plan that is made when step_size is not given. Give one of them; the "
-            "length of a run with a step size is num_steps."
-        )
-    if config.step_size is not None:
-        for kind in METHODS:
-            check_method(config, kind)
+    for name in ("budget", "ess"):
+        if config.step_size is not None and getattr(config, name) is not None:
+            raise ValueError(
+                f"{name} is for a run whose step_size is not given. Leave one of them out; the length "
+                "of a run with a step size is num_steps."
+            )
+    for kind in METHODS:
+        check_method(config, kind)
     if config.target in config.features:
         raise ValueError(f"target {config.target!r} is also in features. Leave it out there.")
     twice = [name for name, count in Counter(config.features).items() if count > 1]
@@ -290,17 +290,28 @@ def check_method(config: Config, kind: str) -> None:
     """Refuse keys of another method, and a method without a key that it needs."""
     options = method(config, kind)
     name = options["name"]
+    chosen = config.step_size is None and getattr(config, kind) is None  # by the library
     table = {each: parameters(kind, each) for each in choices(kind)}
     for option in KEYS:
         owners = [each for each, takes in table.items() if option in takes]
-        if owners and name not in owners and getattr(config, option) is not None:
+        if not owners or getattr(config, option) is None:
+            continue
+        if chosen:
+            raise ValueError(
+                f"{option} belongs to {kind} {' or '.join(owners)}, and no {kind} is given. Give it "
+                f"too, or leave {option} out."
+            )
+        if name not in owners:
             raise ValueError(
                 f"{option} belongs to {kind} {' or '.join(owners)}, and the {kind} is {name}. "
                 f"Leave it out, or choose another {kind}."
             )
+    if chosen:
+        return
     for option, parameter in table[name].items():
         if parameter.default is parameter.empty and option not in options:  # all are numbers
-            raise ValueError(f"{kind} {name} needs a {option}, such as {option} = 1.0.")
+            example = 5 if parameter.annotation is int else 1.0
+            raise ValueError(f"{kind} {name} needs a {option}, such as {option} = {example}.")
 
 
 def to_json(config: Config) -> dict[str, Any]:

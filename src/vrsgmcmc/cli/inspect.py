@@ -51,6 +51,8 @@ def summary(words: list[str]) -> int:
     if table is None:
         print("There are too few draws to summarise.")
     print_summary(table, stored_run.scores)
+    if stored_run.accuracy is not None:
+        print(stored_run.accuracy)
     return 0
 
 

@@ -12,7 +12,7 @@ from . import jobs
 from .options import command_line, read_config, read_run, say
 from .terminal import safe_name
 
-DIVERGED = 3
+DIVERGED, NOT_GOOD = 3, 4
 MOST_ROWS = 20  # of the summary on the terminal
 
 
@@ -33,11 +33,14 @@ def sample(words: list[str]) -> int:
         f"{problem.dimension:,} parameters")  # fmt: skip
     for note in (*ready.notes, *problem.notes):
         say(note)
-    choice = jobs.choose(config, problem, say)
-    for note in choice.notes:
-        say(note)
+    choice = jobs.choose(config, problem)
     jobs.check_settings(config.seed, problem, choice)
-    return run_job(jobs.save(out, config, ready, choice, command_line("sample", words)), problem)
+    job = jobs.save(out, config, ready, choice, command_line("sample", words))
+    try:
+        return run_job(job, problem)
+    except ValueError:
+        jobs.discard(job)
+        raise
 
 
 def resume(words: list[str]) -> int:
@@ -72,24 +75,34 @@ def run_job(job: jobs.Job, problem: jobs.Problem) -> int:
 
 def run_and_report(job: jobs.Job, problem: jobs.Problem, resume: str) -> int:
     """Run a job to its end, and write its predictions, scores and report."""
+    if job.choice.automatic and not job.chains.exists():
+        say("choosing a sampler ...")
     result = jobs.run(job, problem)
     if result.interrupted:
+        total = job.choice.settings.get("num_steps")
         say(
-            f"vrsgmcmc: interrupted at step {result.num_steps:,} of "
-            f"{job.choice.settings['num_steps']:,}; everything is committed. Go on with: {resume}"
+            f"vrsgmcmc: interrupted at step {result.num_steps:,}{f' of {total:,}' if total else ''}; "
+            f"everything is committed. Go on with: {resume}"
         )
         return 128 + (result.signal or 2)
     say("looking at the result ...")
+    summary = reports.summarise(result, problem.names)
+    if summary is not None:
+        result.accuracy()  # measured once, and kept in the run directory
     findings = jobs.examine(job, problem, result)
     files = jobs.write(job, problem, result, findings)
-    print_summary(reports.summarise(result, problem.names), findings.scores)
+    if result.decision is not None:
+        print(result.decision)
+    print_summary(summary, findings.scores)
     if findings.audit is not None:
         print(findings.audit.verdict)
+    if findings.accuracy is not None:
+        print(findings.accuracy)
     print(f"wrote {', '.join(files)} to {job.path}")
     if result.diverged.all():
         say(f"vrsgmcmc: every chain became non-finite. {result.divergences[0]}")
         return DIVERGED
-    return 0
+    return 0 if findings.accuracy is None or findings.accuracy.good else NOT_GOOD
 
 
 def print_summary(summary: reports.Summary | None, scores: dict[str, float]) -> None:

@@ -1,4 +1,6 @@
 from . import figures as figures
+from .accuracy import Accuracy as Accuracy
+from .accuracy import accuracy_sections as accuracy_sections
 from .audit import audit_figure as audit_figure
 from .audit import audit_sections as audit_sections
 from .calibration import Predictions as Predictions

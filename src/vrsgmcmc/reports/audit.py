@@ -1,7 +1,7 @@
 """The sections and the figure that show an audit."""
 
 from collections.abc import Iterator, Sequence
-from textwrap import fill
+from textwrap import wrap
 from typing import Any, Protocol
 
 import numpy as np
@@ -88,7 +88,8 @@ def audit_figure(audit: Audit, path: Any = None) -> Figure:
     right.set_yticks(rows, [plain(block.name, 24) for block in audit.blocks])
     right.set(title="gradient / injected noise, at rest")
     right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
-    figure.suptitle(fill(audit.verdict, 84).replace("$", r"\$"), fontsize=10, x=0.01, ha="left")
+    verdict = "\n".join(plain(line, 100) for line in wrap(audit.verdict, 84))
+    figure.suptitle(verdict, fontsize=10, x=0.01, ha="left")
     if path is not None:
         figure.savefig(path)
     return figure

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from vrsgmcmc.core import DensityIntegrator
 from vrsgmcmc.run import Result
 
+from .accuracy import Accuracy, accuracy_sections
 from .audit import Audit, audit_sections
 from .calibration import LEVELS, Predictions, Probabilities, coverage, reliability
 from .draws import posterior_sections
@@ -24,6 +26,7 @@ def of_result(
     title: str = "Report of a run",
     names: Names = None,
     audit: Audit | None = None,
+    accuracy: Accuracy | None = None,
     predictive: Probabilities | Predictions | None = None,
     command: str | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -32,11 +35,16 @@ def of_result(
 
     - `names`: of the scalars, in the order of the parameters' single leaf; or a dict from leaves to
       names. Without: `w[3]`.
-    - `audit`: of `vr.audit(result)`. `predictive`: predictions for test data.
+    - `audit`: of `vr.audit(result)`. `accuracy`: another record than `result.record`.
+    - `predictive`: predictions for test data.
     - `command`, `facts`: the command of the run, and other facts about it (seeds, data).
     """
     summary = summarise(result, names)
-    sections = [*divergence_sections(result), *posterior_sections(result, summary)]
+    sections = [
+        *divergence_sections(result),
+        *accuracy_sections(accuracy or result.record),
+        *posterior_sections(result, summary),
+    ]
     if isinstance(predictive, Probabilities):
         sections.append(label_section(predictive))
     elif predictive is not None:
@@ -63,8 +71,9 @@ def lead(result: Result, summary: Summary | None, audit: Audit | None) -> str:
         f"{settings['data_size']:,} data."
     ]
     if result.interrupted:
+        most = "" if result.decision is None else "at most "
         sentences.append(
-            f"The run was interrupted: {settings['num_steps']:,} steps were asked for."
+            f"The run was interrupted: {most}{settings['num_steps']:,} steps were asked for."
         )
     if result.divergences:
         sentences.append(f"{len(result.divergences)} of the chains became non-finite.")
@@ -139,10 +148,11 @@ def number_section(predictions: Predictions) -> Section:
 def cost_section(result: Result) -> Section:
     sampler, chains = result.context.sampler, len(result.diverged)
     size, batch = result.settings["data_size"], sampler.batch_size
-    step = sampler.cost_per_step(size)
+    varies = isinstance(sampler.integrator, DensityIntegrator)
+    one = result.evaluations / chains
+    step = one / result.num_steps if varies else sampler.cost_per_step(size)
     paired = sampler.estimator.cost(size, batch) == 2 * batch  # a current and an anchor gradient
     saved = result.num_steps * batch if paired else 0
-    one = result.evaluations / chains
     rows = [
         ("steps", result.num_steps, chains * result.num_steps),
         ("per-datum gradients", round(one), result.evaluations),
@@ -150,7 +160,8 @@ def cost_section(result: Result) -> Section:
         ("data passes, a pair counted once", (one - saved) / size, chains * (one - saved) / size),
         ("seconds", None, result.seconds),
     ]
-    text = f"A step costs {cell(step)} per-datum gradients, its share of refreshes included. "
+    included = "on average, the start included" if varies else "its share of refreshes included"
+    text = f"A step costs {cell(step)} per-datum gradients, {included}. "
     if paired:
         text += (
             "It needs two gradients of each datum in its minibatch, one here and one at the anchor: "

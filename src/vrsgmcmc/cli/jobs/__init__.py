@@ -1,9 +1,8 @@
 """Jobs: a configuration and a table become a run, its predictions and its report, without code.
 
-    job.json          the configuration, resolved; how the sampler was chosen; sums of the files below
+    job.json          the configuration, resolved; the settings of the sampler; sums of the files below
     data.safetensors  the rows, ready for the model: a run needs nothing outside its directory
-    start.safetensors where the chains start, after a plan
-    chains/           the run directory of `vr.sample`
+    chains/           the run directory of `vr.sample`, with its decision and its accuracy
     predictions.csv, findings.json, report.html, figures/
     findings.sha256   sums of these, written last
 

@@ -3,6 +3,7 @@ from . import stored_runs as stored_runs
 from .choose_sampler import SamplerChoice as SamplerChoice
 from .choose_sampler import choose as choose
 from .directory import Job as Job
+from .directory import discard as discard
 from .directory import find as find
 from .directory import is_job as is_job
 from .directory import load as load

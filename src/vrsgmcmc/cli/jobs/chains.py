@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from vrsgmcmc.advice import ESS, load_request, parse_budget
 from vrsgmcmc.core import as_key, tree_sum
 from vrsgmcmc.run import store
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from .directory import Job
 
 SETTINGS = ("num_steps", "num_chains", "burn_in", "thin")
+REQUEST = {"num_steps": "auto", "burn_in": "auto", "thin": "auto", "num_chains": 4, "ess": ESS}
 NARROW = {
     "float64": "float32",
     "int64": "int32",
@@ -22,8 +25,18 @@ NARROW = {
 
 def differences(job: Job, chains: store.Run) -> list[str]:
     """Where a run contradicts the job: in its settings, seed or data. Nothing is traced or compiled."""
-    here: dict[str, Any] = {name: job.choice.settings.get(name) for name in SETTINGS}
-    there: dict[str, Any] = {name: chains.config[name] for name in SETTINGS}
+    settings, request = job.choice.settings, load_request(chains.path)
+    here: dict[str, Any] = {"chosen by the library": job.choice.automatic}
+    there: dict[str, Any] = {"chosen by the library": request is not None}
+    if request is None:
+        here |= {name: settings.get(name) for name in SETTINGS}
+        there |= {name: chains.config[name] for name in SETTINGS}
+    else:
+        budget = parse_budget(settings.get("budget"), len(job.ready.train[1]))
+        here |= {name: settings.get(name, default) for name, default in REQUEST.items()}
+        here |= {"evaluations": str(math.inf) if budget[0] is None else budget[0]}
+        here |= {"seconds": budget[1]}
+        there |= {name: request.get(name) for name in here if name in request}
     seed, data = (as_dict(chains.environment.get(name)) for name in ("seed", "data"))
     words = np.ravel(jax.random.key_data(as_key(job.config.seed)))
     here["seed"], there["seed"] = [int(word) for word in words], seed.get("words")

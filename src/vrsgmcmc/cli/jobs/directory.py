@@ -1,17 +1,15 @@
 """The directory of a job: its record, its rows, and everything that is needed to resume it."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from vrsgmcmc.datasets import SplitTable
 from vrsgmcmc.run import check_memory, store
-from vrsgmcmc.run.store import Folder, RunError, as_json, differences, trees
+from vrsgmcmc.run.store import Folder, RunError, differences, trees
 
 from .. import configuration
 from ..configuration import OWN, Config
@@ -20,7 +18,8 @@ from .choose_sampler import SamplerChoice
 from .problem import Problem, build_problem
 
 FORMAT = "vrsgmcmc job 1"
-RECORD, DATA, START, CHAINS = "job.json", "data.safetensors", "start.safetensors", "chains"
+RECORD, DATA, CHAINS = "job.json", "data.safetensors", "chains"
+START = "start.safetensors"  # where chains start: of a plan of version 0.1.0
 CLAIM = f"{RECORD}.part"  # written first, and renamed to the record at the end
 LARGEST_RECORD = 2**26
 ARRAYS = ("x_train", "y_train", "x_test", "y_test", "test_rows")
@@ -96,12 +95,8 @@ def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, c
         folder.make()
     folder.write(CLAIM, b"")
     folder.sync()
-    files = {DATA: rows_to_bytes(ready)}
-    if choice.start is not None:
-        leaves = jax.tree.leaves(choice.start)
-        files[START] = trees.to_bytes({str(i): np.asarray(leaf) for i, leaf in enumerate(leaves)})
-    for name, data in files.items():
-        folder.write(name, data)
+    data = rows_to_bytes(ready)
+    folder.write(DATA, data)
     folder.sync()
     record = {
         "format": FORMAT,
@@ -110,10 +105,19 @@ def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, c
         "settings": choice.settings,
         "notes": choice.notes,
         "table": {name: getattr(ready, name) for name in SplitTable._fields[3:]},  # no arrays
-        "files": {name: store.record(data) for name, data in files.items()},
+        "files": {DATA: store.record(data)},
     }
-    folder.replace(RECORD, as_json({**record, "sha256": store.record(as_json(record)).sha256}))
+    folder.replace(RECORD, store.seal(record))
     return load(path)
+
+
+def discard(job: Job) -> None:
+    """Remove a new job of which nothing was sampled."""
+    folder = Folder(job.path)
+    if {DATA, RECORD}.issuperset(folder.names()):
+        folder.remove(RECORD)
+        folder.remove(DATA)
+        folder.remove_empty()
 
 
 def rows_to_bytes(ready: SplitTable) -> bytes:
@@ -149,16 +153,11 @@ def read_record(path: Path, folder: Folder) -> dict[str, Any]:
     if not is_job(path):
         what = "no such directory" if not path.is_dir() else f"no run: it has no {RECORD}"
         raise RunError(f"{path}: {what}.")
+    content = folder.read(RECORD, LARGEST_RECORD)
     try:
-        content = folder.read(RECORD, LARGEST_RECORD)
-        record = json.loads(content)
-        damaged = record.pop("sha256") != store.record(as_json(record)).sha256
-    except RunError:
-        raise
-    except (ValueError, KeyError, AttributeError, RecursionError, TypeError):
-        damaged, record = True, {}
-    if damaged:
-        raise RunError(f"{path / RECORD} is damaged. {REPAIR}")
+        record = store.unseal(content)
+    except ValueError as error:
+        raise RunError(f"{path / RECORD} is damaged. {REPAIR}") from error
     if record.get("format") != FORMAT:
         form = record.get("format")
         raise RunError(f"{path / RECORD} is of the format {form!r}, not {FORMAT!r}.")

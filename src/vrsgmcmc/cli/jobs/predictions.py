@@ -1,6 +1,7 @@
 """The findings of a job: predictions for the test rows, scores, and the report."""
 
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,8 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vrsgmcmc import reports
-from vrsgmcmc.advice import Audit, audit
-from vrsgmcmc.core import bounded_jit
+from vrsgmcmc.advice import Accuracy, Audit, audit
+from vrsgmcmc.core import bounded_jit, named_leaves
 from vrsgmcmc.experiments import csv_text
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
@@ -35,12 +36,13 @@ class Findings(NamedTuple):
     predictive: Probabilities | Predictions | None
     table: list[dict[str, Any]]  # rows of predictions.csv
     audit: Audit | None
+    accuracy: Accuracy | None
     notes: tuple[str, ...]
 
 
 def examine(job: Job, problem: Problem, result: Result) -> Findings:
     """Audit a result, and score its predictions unless every chain became non-finite."""
-    findings = Findings({}, None, [], None, ())
+    findings = Findings({}, None, [], None, name_parameters(result, problem.names), ())
     try:
         findings = findings._replace(audit=audit_result(result))
     except ValueError as error:
@@ -59,11 +61,23 @@ def examine(job: Job, problem: Problem, result: Result) -> Findings:
     return findings._replace(scores=scores | more, predictive=predictive, table=table)
 
 
+def name_parameters(result: Result, names: Any) -> Accuracy | None:
+    """The accuracy of a result, as far as it was measured, with the names of the problem."""
+    accuracy = result.record
+    if accuracy is None or accuracy.subject != "parameter" or names is None:
+        return accuracy
+    if isinstance(names, dict):
+        names = [name for leaf, _ in named_leaves(result.draws) for name in names[leaf]]
+    return replace(accuracy, names=tuple(names))
+
+
 def audit_result(result: Result) -> Audit:
-    """The audit of a run; `ValueError` if it predicts nothing at this step size."""
+    """The audit of a run; `ValueError` if it predicts nothing, for one of two reasons."""
     verdict = audit(result)
     widths = [verdict.inflation, verdict.plain_inflation, verdict.full_inflation]
     if not np.isfinite(widths).all():
+        if not verdict.holds:  # the chain is elsewhere, and the verdict says where
+            raise ValueError(verdict.verdict)
         raise ValueError(
             f"at step size {result.context.sampler.step_size:.3g} the predicted widths of the "
             "posterior are not finite. Take a smaller step size."
@@ -185,12 +199,14 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         **findings.scores,
         "seed": job.config.seed,
         "notes": " ".join([*ready.notes, *problem.notes, *job.choice.notes, *findings.notes]),
+        **({} if result.decision is None else {"sampler": str(result.decision)}),
     }
     page = reports.of_result(
         result,
         title=f"{job.config.model} on {job.config.data.name}",
         names=problem.names,
         audit=findings.audit,
+        accuracy=findings.accuracy,
         predictive=findings.predictive,
         command=job.command,
         facts=facts,

@@ -53,8 +53,8 @@ def read(config: Config) -> tuple[SplitTable, Callable | None]:
     if config.model == "logistic" and len(ready.labels) != 2:
         raise ValueError(
             f"target {config.target!r} has {len(ready.labels)} classes "
-            f"({', '.join(ready.labels[:6])}{', ...' if len(ready.labels) > 6 else ''}), and logistic "
-            "tells two apart. Use --model softmax."
+            f"({tables.list_names(ready.labels, 6)}), and logistic tells two apart. Use --model "
+            "softmax."
         )
     return ready, function
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vrsgmcmc import reports
+from vrsgmcmc.advice import Accuracy, load_accuracy
 from vrsgmcmc.reports import Report, Section, Summary, Table, cell
 from vrsgmcmc.run import Result, read_result, store
 
@@ -38,9 +39,17 @@ class StoredRun(NamedTuple):
         return outputs.read_scores(self.path)[0]
 
     @property
+    def accuracy(self) -> Accuracy | None:
+        """How right the run is, if it is finished and that was measured."""
+        return None if self.result.interrupted else load_accuracy(self.directory.path)
+
+    @property
     def notes(self) -> list[str]:
-        """What is wrong with the directory, and with the scores."""
-        return [*self.directory.notes, *outputs.read_scores(self.path)[1]]
+        """What is wrong with the directory, with the scores, and with the accuracy."""
+        notes = [*self.directory.notes, *outputs.read_scores(self.path)[1]]
+        if self.accuracy is None and store.Folder(self.directory.path).exists(store.ACCURACY):
+            notes.append(f"{store.ACCURACY} is not as it was written, so it is not shown.")
+        return notes
 
     @property
     def sampler(self) -> str:
@@ -82,6 +91,7 @@ def report(run: StoredRun, command: str) -> Report:
         lead=f"{run.sampler}: {run.directory.status}. {verdict}",
         sections=[
             *reports.divergence_sections(run.result),
+            *reports.accuracy_sections(run.accuracy),
             *reports.posterior_sections(run.result, summary),
         ],
         facts={"command": command, **environment, "notes": " ".join(run.notes) or "none"},

@@ -34,14 +34,14 @@ def load_function(place: str) -> Callable:
     if not name.isidentifier() or path.suffix != ".py":
         raise ValueError(f"--model {place}: write FILE.py:FUNCTION, such as my_model.py:build.")
     if not path.is_file():
-        raise ValueError(f"--model {place}: there is no file {path}.")
+        raise ValueError(f"--model {place}: there is no such file.")
     spec: Any = importlib.util.spec_from_file_location("vrsgmcmc_own_model", path)
     module = importlib.util.module_from_spec(spec)
     with explain_errors(path, "could not be loaded"):
         spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
-        raise ValueError(f"--model {place}: {path} has no function {name}.")
+        raise ValueError(f"--model {place}: the file has no function {name}.")
     return function
 
 

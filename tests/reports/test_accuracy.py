@@ -1,0 +1,42 @@
+"""The section that says how right a result is."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from vrsgmcmc.advice import Accuracy
+from vrsgmcmc.reports import accuracy_sections
+
+RECORD = Accuracy(
+    mean=np.linspace(0.01, 0.2, 12),
+    sd=np.full(12, 0.03),
+    names=tuple(f"w{j}" for j in range(12)),
+    subject="parameter",
+    ess=1234.0,
+    r_hat=1.02,
+    bias=0.01,
+    virial=1.0,
+    virial_error=0.1,
+    laplace_mean=np.linspace(0.0, 0.3, 12),
+    laplace_sd=np.full(12, 1.1),
+    evaluations=10,
+    notes=("Something was left out.",),
+)
+
+
+def test_the_worst_parameters_are_shown_with_laplace_beside_them():
+    (section,) = accuracy_sections(RECORD)
+    assert section.title == "How right is it?"
+    assert section.text.startswith("Not good: the mean of w11 may be off by 0.2 sd")
+    for text in ("The least ESS is 1,234, the largest R-hat 1.020. Something was left out.",
+                 "The worst 10 of 12."):  # fmt: skip
+        assert text in section.text
+    assert section.table.cells()[0] == ["w11", "0.200", "3.0%", "+0.300", "1.100"]
+    assert len(section.table.rows) == 10
+
+
+def test_predictions_have_no_laplace_and_nothing_gives_no_section():
+    record = replace(RECORD, subject="prediction", laplace_mean=None, laplace_sd=None)
+    (section,) = accuracy_sections(record)
+    assert tuple(section.table.header) == ("prediction", "mean off by", "sd off by")
+    assert list(accuracy_sections(None)) == []
