@@ -53,7 +53,9 @@ def test_the_code_of_the_readme_finds_the_posteriors_it_shows(elsewhere, capsys)
     blocks = execute(README)
 
     names = next(blocks)
-    assert "r_hat" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "r_hat" in out
+    assert "Good: every parameter's mean is within" in out
     mean, covariance = vr.theory.linear_regression(*names["data"].values()).posterior()
     draws = names["result"].draws.reshape(-1, 3)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
@@ -64,7 +66,7 @@ def test_the_code_of_the_readme_finds_the_posteriors_it_shows(elsewhere, capsys)
     assert shown is not None
     assert_alike(capsys.readouterr().out.split(";")[0], shown[1])
     plan, result = names["plan"], names["result"]
-    assert plan.pilot + result.evaluations <= plan.budget == 200 * 1000
+    assert plan.pilot + result.evaluations <= 200 * 1000
     draws = result.draws.reshape(-1, 3)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
     np.testing.assert_allclose(draws.std(axis=0), np.sqrt(np.diag(covariance)), rtol=0.2)
@@ -173,19 +175,14 @@ def test_the_audit_and_the_plan_of_planning_are_as_shown(elsewhere, capsys):
     page = ROOT / "docs" / "planning.md"
     shown = iter(SHOWN.findall(page.read_text()))
     blocks = execute(page)
+    plan = next(blocks)["plan"]
+    capsys.readouterr()
+    assert plan.pilot <= 0.15 * 200 * 768
     for _ in ("audit", "options"):
         names = next(blocks)
         assert_alike(capsys.readouterr().out, next(shown))
     assert not names["audit"].helps
-
-    names = next(blocks)
-    assert names["shuffled"].helps
-    names = next(blocks)
-    plan = names["plan"]
-    score = re.search(r"predicted error C = ([\d.]+)", next(shown))
-    assert score is not None
-    assert plan.score == pytest.approx(float(score[1]), rel=0.2)
-    assert plan.pilot < 0.15 * plan.budget
+    assert next(blocks)["shuffled"].helps
     assert next(blocks, None) is None
 
 
@@ -294,11 +291,12 @@ def test_commands_exist(command):
     ids=name_of,
 )
 def test_scripts_import_what_exists(script):
-    """In a process of its own: a benchmark may put clocks into the library."""
+    """In a process of its own, with this library: a benchmark may put clocks into it."""
     load = f"import runpy; runpy.run_path({str(script)!r}, run_name='imported')"
-    environment = {**os.environ, "PYTHONPATH": str(script.parent)}
+    places = script.parent, Path(vr.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
     done = subprocess.run(
         [sys.executable, "-c", load], env=environment, capture_output=True, text=True
     )
-    extra = re.search(r"No module named '(blackjax|torch)'", done.stderr)
+    extra = re.search(r"No module named '(blackjax|numpyro|torch)'", done.stderr)
     assert done.returncode == 0 or extra, done.stderr

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +28,7 @@ ROOMS = {  # a room -> the rooms it may import
 }
 FACADE = {"": ROOMS, "store": ["run"], "diagnostics": ["advice"], "__main__": ["cli"]}
 SEPARATE = {("core", "estimators"), ("core", "integrators")}  # files that never import each other
-SHARED = {"anchored"}  # but for what several of them share
+SHARED = {"anchored", "centered", "tables", "taylor"}  # but for what several of them share
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -109,6 +111,15 @@ def test_imports_inside_a_room_are_relative(file):
     assert not room or f"vrsgmcmc.{room[0]}" not in re.findall(
         r"^\s*(?:from|import) (vrsgmcmc\.\w+)", file.read_text(), flags=re.MULTILINE
     )
+
+
+def test_one_file_imports_blackjax_and_only_when_a_run_needs_it():
+    pattern = re.compile(r"^( *)(?:from|import) blackjax", flags=re.MULTILINE)
+    lines = {module_of(file): pattern.findall(file.read_text()) for file in FILES}
+    assert [module for module, indents in lines.items() if indents] == [("run", "nuts")]
+    assert all(lines["run", "nuts"])  # indented: inside a function
+    code = "import sys, vrsgmcmc as vr; vr.nuts(); vr.sample; sys.exit('blackjax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_top_level_is_ten_rooms_and_the_facade():

@@ -31,6 +31,7 @@ def test_the_cost_is_the_one_that_sample_counts():
         np.random.default_rng(0).normal(size=460),
         np.zeros(()),
         estimator=sampler.estimator,
+        step_size=1e-4,
         batch_size=sampler.batch_size,
         num_steps=57,
         num_chains=1,

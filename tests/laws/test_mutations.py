@@ -35,6 +35,34 @@ ALGORITHM = "run/test_sample.py -k 'written_out or own_noise'"
 
 MUTATIONS = [
     Mutation(
+        "order 2: the Hessian with the wrong sign",
+        "core/estimators/second_order.py",
+        "return old - bent + prior + rest",
+        "return old + bent + prior + rest",
+        ESTIMATORS,
+    ),
+    Mutation(
+        "order 2: a hot row in the batch counts twice",
+        "core/estimators/second_order.py",
+        "weights = jnp.where(jnp.isin(batch.index, hot.index), 0, weights)",
+        "weights = jnp.where(jnp.isin(batch.index, hot.index), weights, weights)",
+        ESTIMATORS,
+    ),
+    Mutation(
+        "blocks: a short last block counts the rows that fill it up",
+        "core/estimators/block_saga.py",
+        "(block.index < size)",
+        "(block.index < 2 * size)",
+        "core/test_block_saga.py",
+    ),
+    Mutation(
+        "Leimkuhler-Matthews: a new noise for each step's old one",
+        "core/integrators/leimkuhler_matthews.py",
+        "return cast(moved, position), xi",
+        "return cast(moved, position), dynamics",
+        INTEGRATORS,
+    ),
+    Mutation(
         "BAOAB that never moves",
         "core/integrators/splitting.py",
         "return cast(x, position), Kinetic",
@@ -162,7 +190,7 @@ MUTATIONS = [
     ),
     Mutation(
         "SAGA: a datum drawn twice is subtracted twice from the table's sum",
-        "core/estimators/saga.py",
+        "core/estimators/tables.py",
         "first = ~jnp.any(earlier, axis=1)",
         "first = jnp.ones_like(index, bool)",
         "core/test_estimators_sums.py -k saga",
@@ -276,10 +304,38 @@ MUTATIONS = [
     ),
     Mutation(
         "a search that believes to be at the mode",
-        "run/mode.py",
+        "run/mode/lbfgs.py",
         "return self.distance < ARRIVED",
         "return True",
         "run/test_mode.py",
+    ),
+    Mutation(
+        "the first rows stand for all where the chains start",
+        "run/densities.py",
+        "if rows < core.data_size(data):",
+        "if False:",
+        "run/test_bad_start.py -k finite_density",
+    ),
+    Mutation(
+        "summaries in the dtype of the draws",
+        "run/result.py",
+        "np.asarray(leaf)[alive].astype(np.float64)",
+        "np.asarray(leaf)[alive]",
+        "run/test_result.py -k float64",
+    ),
+    Mutation(
+        "a metric without the prior",
+        "run/mode/dense.py",
+        "hessian = likelihood + full.prior_hessian(place.x)",
+        "hessian = likelihood + 1e-9 * full.prior_hessian(place.x)",
+        "run/test_locate.py -k columns_than",
+    ),
+    Mutation(
+        "separable data that pass for a mode",
+        "run/mode/refusals.py",
+        "(far, -1.0))) < FALL:",
+        "(far, -1.0))) < -FALL:",
+        "run/test_locate.py -k separable",
     ),
     Mutation(
         "an audit that does not look at the draws",
@@ -287,6 +343,27 @@ MUTATIONS = [
         "contradiction = find_contradiction(evidence)",
         "contradiction = None",
         "advice/test_audit_evidence.py",
+    ),
+    Mutation(
+        "NUTS that goes on tuning its step size after warm-up",
+        "run/nuts.py",
+        "during = tuning.step <= self.warm_up",
+        "during = tuning.step > 0",
+        "run/test_nuts.py -k blackjax",
+    ),
+    Mutation(
+        "NUTS whose search for a step size is not counted",
+        "run/nuts.py",
+        "count += 1 + jnp.round",
+        "count += 0 * jnp.round",
+        "run/test_nuts.py -k counted",
+    ),
+    Mutation(
+        "NUTS with a metric whose density is that of z, not of x",
+        "core/metric.py",
+        "value = gradient(cast(metric.position(z), position))",
+        "value = gradient(cast(z, position))",
+        "run/test_nuts.py -k moments",
     ),
 ]
 

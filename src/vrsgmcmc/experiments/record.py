@@ -22,8 +22,12 @@ LOCK = ".lock"  # locked by the one writer
 
 @contextmanager
 def claim(folder: Path, experiment: str, settings: Settings) -> Iterator[None]:
-    """Create the folder, or take one that is empty or holds an earlier run of the same experiment."""
+    """Create the folder, or take one that is empty or holds an earlier run of the same experiment.
+
+    After an error, such as a mistake in the options, folders that were created and are empty go again.
+    """
     check(folder, experiment, settings)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     busy = (
         f"--out {folder}: another vrsgmcmc reproduce is writing to this folder. Wait for it, or "
@@ -34,7 +38,15 @@ def claim(folder: Path, experiment: str, settings: Settings) -> Iterator[None]:
         if not read_record(folder):  # marks the folder as ours even if this run is interrupted
             mark = {"program": "vrsgmcmc", "experiment": experiment, "unfinished": True}
             Folder(folder).replace(RECORD, as_json(mark))
-        yield
+        try:
+            yield
+        except Exception:
+            if missing and {path.name for path in folder.iterdir()} <= {RECORD, LOCK}:
+                for name in (RECORD, LOCK):
+                    (folder / name).unlink(missing_ok=True)
+                for path in missing:
+                    path.rmdir()
+            raise
 
 
 def check(folder: Path, experiment: str, settings: Settings) -> None:

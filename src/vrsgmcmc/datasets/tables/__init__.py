@@ -7,8 +7,8 @@ CSV with a header (separated by commas, semicolons or tabs), `.npz` with arrays 
 with one row per datum. A mistake in a file is refused, with its line and column. Nothing is unpickled.
 """
 
-from .columns import Table
+from .columns import Table, list_names
 from .prepare import SplitTable, holds_labels, prepare
 from .read import read
 
-__all__ = ["SplitTable", "Table", "holds_labels", "prepare", "read"]
+__all__ = ["SplitTable", "Table", "holds_labels", "list_names", "prepare", "read"]

@@ -22,6 +22,10 @@ class Header(NamedTuple):
     dtype: np.dtype
 
     @property
+    def width(self) -> int:
+        return self.shape[1] if len(self.shape) == 2 else 1
+
+    @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
@@ -78,9 +82,7 @@ def check_shapes(path: Path, headers: dict[str, Header], target: str) -> None:
     if len(set(lengths.values())) > 1:
         some = dict(list(lengths.items())[:10])
         raise ValueError(f"{path}: arrays must have the same length, got {some}.")
-    check_width(
-        path, sum(header.shape[1] if header.shape[1:] else 1 for header in headers.values())
-    )
+    check_width(path, sum(header.width for header in headers.values()))
 
 
 def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
@@ -91,8 +93,7 @@ def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
         raise ValueError(
             f"{path} has shape {header.shape}; a table has two axes, rows and columns."
         )
-    width = header.shape[1]
-    check_width(path, width)
+    check_width(path, width := header.width)
     if target.lstrip("-").isdecimal() and len(target) < 10 and -width <= int(target) < 0:
         target = str(width + int(target))  # -1 is the last column
     columns = {str(j): Column("", j) for j in range(width)}
@@ -118,13 +119,13 @@ def array_table(
         dtype = headers[columns[name].array].dtype
         if dtype.kind not in ("biufU" if name == target else "biuf"):
             raise ValueError(f"{path}: column {name!r} has dtype {dtype}. Encode it as numbers.")
-    dtype = headers[columns[target].array].dtype
+    (length, *_), dtype = headers[columns[target].array]
     if dtype.kind == "U" and dtype.itemsize > 4 * LONGEST_LABEL:
         raise ValueError(
             f"{path}: target {target!r} has dtype {dtype}: the name of a class has at most "
             f"{LONGEST_LABEL} characters. Use shorter names."
         )
-    if not headers[columns[target].array].shape[0]:
+    if not length:
         raise ValueError(f"{path} has no rows of data.")
     wanted = {columns[name].array for name in (*names, target)}
     needed = 2 * sum(headers[array].nbytes for array in wanted)

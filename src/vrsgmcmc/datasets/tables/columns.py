@@ -1,7 +1,7 @@
 """What a table is, how large it may be, and which of its columns are used."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -43,9 +43,9 @@ def choose_columns(
     header = dict.fromkeys(header)
     for name in (target, *features):
         if name not in header:
-            listed = ", ".join(islice(header, 20)) + (", ..." if len(header) > 20 else "")
             raise ValueError(
-                f"{path} has no column {name!r}.{similar_name(name, header)} Its columns are: {listed}."
+                f"{path} has no column {name!r}.{similar_name(name, header)} Its columns are: "
+                f"{list_names(header, 20)}."
             )
     names = tuple(features) or tuple(name for name in header if name != target)
     if not names:
@@ -60,3 +60,9 @@ def similar_name(name: str, header: Iterable[str]) -> str:
     short = (each for each in header if len(each) <= 2 * len(name) <= 200)
     near = difflib.get_close_matches(name, list(islice(short, MOST_SIMILAR)), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def list_names(names: Collection[str], most: int) -> str:
+    """The first names for a message: on one line, with what is not printable as escapes."""
+    listed = [name if name.isprintable() else repr(name)[1:-1] for name in islice(names, most)]
+    return ", ".join([*listed, *["..."] * (len(names) > most)])

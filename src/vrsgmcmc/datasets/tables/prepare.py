@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .. import transforms
-from .columns import Table
+from .columns import Table, list_names
 from .read import parse_number
 
 FEW_VALUES = 20  # a target with at most so many whole numbers holds labels
@@ -51,7 +51,7 @@ def prepare(
         raise ValueError("every column is constant, so there is nothing to predict from.")
     names = np.array(table.columns, object)
     if not varies.all():
-        dropped = ", ".join(names[~varies][:10])
+        dropped = list_names(names[~varies], 10)
         notes.append(f"Columns that are constant were left out: {dropped}.")
     columns = tuple(names[varies])
     labels, y = encode_labels(table) if classify else ((), numeric_target(table))

@@ -147,8 +147,8 @@ def parse_target(path: Path, target: str, cells: list[str], rows: list[int]) -> 
     """The target as numbers if all cells are numbers or empty, else as text."""
     cells = ["" if cell.lower() in MISSING_TARGET else cell for cell in cells]
     numbers = [parse_number(cell) for cell in cells]
-    if all(number is not None and (cell == "") == math.isnan(number)
-           for cell, number in zip(cells, numbers, strict=True)):  # fmt: skip
+    pairs = zip(cells, numbers, strict=True)
+    if not any(number is None or (cell and math.isnan(number)) for cell, number in pairs):
         return np.array(numbers, np.float64)
     for cell, row in zip(cells, rows, strict=True):
         if len(cell) > LONGEST_LABEL:
