@@ -27,7 +27,8 @@ def audit_paper_method(subject: Subject, results: Results) -> Audit | None:
     if subject.task.schedule is not None:
         step *= float(subject.task.schedule(int(each.trace.ends[-1])))
     state = jax.tree.map(lambda leaf: leaf[c : c + 1], each.trace.state)
-    options = {n: v for n, v in vars(replace(each.sampler, step_size=step)).items() if n != "clip"}
+    sampler = vars(replace(each.sampler, step_size=step))
+    options = {n: v for n, v in sampler.items() if n not in ("clip", "metric")}
     return audit(subject.task.posterior, subject.task.data, state, **options)
 
 

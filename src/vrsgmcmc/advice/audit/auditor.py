@@ -151,6 +151,11 @@ def finite_chains(result: Result) -> tuple[Context, State, Any]:
 def audit_at(context: Context, state: State, center: Params, draws: Any = None) -> Audit:
     """The audit at a state, with the local model at `center`, the mean of the draws."""
     posterior, data, sampler = context
+    if sampler.metric is not None:
+        raise ValueError(
+            "audit: this run moves in a metric, and an audit knows steps in the parameters themselves. "
+            "result.accuracy() says how right it is."
+        )
     name, size = sampler.estimator.name, core.data_size(data)
     cost = sampler.cost_per_step(size)
     plain_size = int(np.clip(round(cost), 1, size))
