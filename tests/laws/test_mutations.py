@@ -36,14 +36,14 @@ ALGORITHM = "run/test_sample.py -k 'written_out or own_noise'"
 MUTATIONS = [
     Mutation(
         "order 2: the Hessian with the wrong sign",
-        "core/estimators/second_order.py",
-        "return old - bent + prior + rest",
-        "return old + bent + prior + rest",
+        "core/estimators/taylor.py",
+        "jax.tree.map(jnp.subtract, memory.gradient, bent)",
+        "jax.tree.map(jnp.add, memory.gradient, bent)",
         ESTIMATORS,
     ),
     Mutation(
         "order 2: a hot row in the batch counts twice",
-        "core/estimators/second_order.py",
+        "core/estimators/taylor.py",
         "weights = jnp.where(jnp.isin(batch.index, hot.index), 0, weights)",
         "weights = jnp.where(jnp.isin(batch.index, hot.index), weights, weights)",
         ESTIMATORS,
