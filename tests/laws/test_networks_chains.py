@@ -48,7 +48,10 @@ def take(data, index):
 
 @pytest.mark.parametrize(
     "network",
-    ["cnn", "resnet", "lstm", pytest.param("resnet in groups", marks=pytest.mark.slow)],
+    [
+        "lstm",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("cnn", "resnet", "resnet in groups")),
+    ],
 )
 def test_estimates_are_exact_at_the_anchor_and_unbiased_elsewhere(network):
     """Over all minibatches and all anchors, with dropout and crops under one lock.
@@ -114,8 +117,8 @@ PREDICTIONS = {
 @pytest.mark.parametrize(
     "network",
     [
-        "cnn",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "resnet in groups", "lstm")),
+        "lstm",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("cnn", "resnet", "resnet in groups")),
     ],
 )
 def test_a_chain_is_averaged_stored_and_continued(network, tmp_path, monkeypatch):
