@@ -1,7 +1,7 @@
 """Is variance reduction helping this run?
 
 A step injects noise of variance 2 h T per parameter (SGLD), and the error of the gradient estimate adds
-h^2 V to it. `audit` measures V at the position of the chain and computes
+h^2 V to it. `audit` measures V at a handful of draws (without draws at the centre) and computes
 
     noise ratio     gradient noise over injected noise: h V/(2T), with a friction f h V/(2 f T)
     at rest         the same at zero frequency, which determines the effect of small steps: an anchor's
@@ -31,6 +31,8 @@ from vrsgmcmc.theory import LARGEST, local
 from .effects import LINEAR, MOST_ROWS, Effect, measure_effect, predict_effect
 from .evidence import Evidence, find_contradiction, gather_evidence
 from .verdict import Option, alternatives, judge
+
+STATES = 4  # at which the noise is measured
 
 
 class Block(NamedTuple):
@@ -148,6 +150,13 @@ def finite_chains(result: Result) -> tuple[Context, State, Any]:
     return result.context, state, jax.tree.map(lambda leaf: leaf[alive], result.draws)
 
 
+def some_states(draws: Params) -> Params:
+    """A handful of draws, evenly spread over chains and time, leaves [state, ...]."""
+    chains, count = jax.tree.leaves(draws)[0].shape[:2]
+    each = np.linspace(0, count - 1, STATES + 2).round().astype(int)[1:-1]
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[np.arange(STATES) % chains, each], draws)
+
+
 def audit_at(context: Context, state: State, center: Params, draws: Any = None) -> Audit:
     """The audit at a state, with the local model at `center`, the mean of the draws."""
     posterior, data, sampler = context
@@ -162,7 +171,8 @@ def audit_at(context: Context, state: State, center: Params, draws: Any = None) 
     plain_sampler = replace(sampler, estimator=minibatch(), batch_size=plain_size)
     samplers, model = [("plain minibatches", plain_sampler)], None
     if core.tree.size(center) <= LARGEST and sampler.integrator.name in LINEAR:
-        model = local(posterior, data, center, rows=MOST_ROWS)
+        states = None if draws is None else some_states(draws)
+        model = local(posterior, data, center, rows=MOST_ROWS, states=states)
         samplers += alternatives(sampler, size)
 
     def effect(sampler: Sampler) -> Effect:

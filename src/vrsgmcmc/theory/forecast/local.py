@@ -12,6 +12,10 @@ which the precision H = prior + sum_i H_i is diagonal, with eigenvalues lambda_k
           sum_l C_kl E(x - y)_l^2
 
 Rows may be a sample of the data; then S and C are estimates, and H is the sample's mean times N.
+
+With states x_1, ..., x_K of a chain, S and C are not those at the centre: C is the mean of the
+variances at the states, and S is such that S + C E(x - c)^2 is the mean of the covariances of
+alpha_i(x_k), so that the noise of a minibatch is the one that the chain meets.
 """
 
 from functools import partial
@@ -30,6 +34,8 @@ Array = np.ndarray
 LARGEST = 512  # number of parameters: every row has a Hessian
 RESOLUTION = 1e-6  # of a curvature, for parameters of equal scale: what float32 leaves of it
 HESSIAN_NUMBERS = 2**22  # numbers of one part's Hessians
+FEWEST_ROWS = 256  # at a state
+LEAST_SHARE = 0.01  # of the noise at the states, that S keeps
 
 
 class Local(NamedTuple):
@@ -54,9 +60,18 @@ class Local(NamedTuple):
 
 
 def local(
-    posterior: Posterior, data: Any, params: Any, *, rows: int | None = None, seed: int = 0
+    posterior: Posterior,
+    data: Any,
+    params: Any,
+    *,
+    rows: int | None = None,
+    seed: int = 0,
+    states: Any = None,
 ) -> Local:
-    """Measure the model at `params`, on `rows` data drawn without replacement (None: all)."""
+    """Measure the model at `params`, on `rows` data drawn without replacement (None: all).
+
+    `states`, leaves [K, ...]: where the noise is measured, each on a K-th of these data or 256 of them.
+    """
     size = data_size(data)
     center, unravel = ravel_pytree(params)
     dimension = center.shape[0]
@@ -68,27 +83,55 @@ def local(
     if rows is not None and rows < size:
         index = np.sort(np.random.default_rng(seed).choice(size, max(rows, 2), replace=False))
     total = len(index)
-    part = int(np.clip(HESSIAN_NUMBERS // dimension**2, 1, total))
-    parts = []
-    for some in np.resize(index, (-(-total // part), part)):  # the last part starts again at row 0
-        items = jax.tree.map(lambda leaf, some=some: leaf[some], data)
-        some_rows = _rows(posterior, unravel, center, Batch(jnp.asarray(some), items))
-        parts.append([np.asarray(leaf, np.float64) for leaf in some_rows])
-    gradient, hessian = (np.concatenate(each)[:total] for each in zip(*parts, strict=True))
+
+    def derivatives(x: Any, index: Array) -> tuple[Array, Array]:
+        part, parts = int(np.clip(HESSIAN_NUMBERS // dimension**2, 1, len(index))), []
+        for some in np.resize(
+            index, (-(-len(index) // part), part)
+        ):  # the last starts again at row 0
+            items = jax.tree.map(lambda leaf, some=some: leaf[some], data)
+            some_rows = _rows(posterior, unravel, x, Batch(jnp.asarray(some), items))
+            parts.append([np.asarray(leaf, np.float64) for leaf in some_rows])
+        gradient, hessian = (
+            np.concatenate(each)[: len(index)] for each in zip(*parts, strict=True)
+        )
+        return gradient, hessian
+
+    gradient, hessian = derivatives(center, index)
     prior = -np.asarray(jax.hessian(lambda x: posterior.logprior(unravel(x)))(center), np.float64)
     precision = prior + size * hessian.mean(0)
     curvature, directions, unresolved = spectrum(precision, np.linalg.eigvalsh(prior)[0])
-    hessian = np.einsum("ak,iab,bl->ikl", directions, hessian, directions, optimize=True)
-    offsets = (gradient - gradient.mean(0)) @ directions
+
+    def moments(gradient: Array, hessian: Array) -> tuple[Array, Array, Array]:
+        """S, C and the mean of H_i, in the directions."""
+        hessian = np.einsum("ak,iab,bl->ikl", directions, hessian, directions, optimize=True)
+        offsets = (gradient - gradient.mean(0)) @ directions
+        covariance = offsets.T @ offsets / (len(offsets) - 1)
+        return covariance, np.var(hessian, axis=0, ddof=1), np.diagonal(hessian.mean(0))
+
+    covariance, spread, mean = moments(gradient, hessian)
+    evaluations = total
+    if states is not None:
+        points = np.asarray(jax.vmap(lambda state: ravel_pytree(state)[0])(states))
+        share = min(total, max(FEWEST_ROWS, total // len(points)))
+        parts = [
+            moments(*derivatives(jnp.asarray(x), np.sort(np.roll(index, -k * share)[:share])))[:2]
+            for k, x in enumerate(points)
+        ]
+        covariance, spread = (np.mean(each, 0) for each in zip(*parts, strict=True))
+        squares = np.mean(((points - np.asarray(center, np.float64)) @ directions) ** 2, 0)
+        own = np.diagonal(covariance)
+        covariance = covariance - np.diag(np.minimum(spread @ squares, (1 - LEAST_SHARE) * own))
+        evaluations += len(points) * share
     return Local(
         size=size,
         center=np.asarray(center, np.float64),
         directions=directions,
         curvature=curvature,
-        likelihood_curvature=np.diagonal(hessian.mean(0)),
-        covariance=offsets.T @ offsets / (total - 1),
-        spread=np.var(hessian, axis=0, ddof=1),
-        evaluations=total * (1 + 2 * dimension),
+        likelihood_curvature=mean,
+        covariance=covariance,
+        spread=spread,
+        evaluations=evaluations * (1 + 2 * dimension),
         unresolved=unresolved,
     )
 
