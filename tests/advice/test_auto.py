@@ -79,7 +79,7 @@ def test_it_says_what_it_chose_and_why(result):
         "considered",
     ):
         assert words in text
-    assert "one mode seen from" in text
+    assert "one mode, because the log posterior is concave" in text
     assert result.accuracy() is result.record
 
 
@@ -322,3 +322,6 @@ def test_the_pilot_has_a_share():
     assert pilot_allowance(request, N, glm=True) == 15 * N
     assert pilot_allowance(request, N, glm=False) == 150 * N
     assert pilot_allowance(Request(evaluations=20 * N), N, glm=True) == 4 * N
+    many = 100_000  # too many for NUTS
+    assert pilot_allowance(Request(), many, glm=True) == 15 * many
+    assert pilot_allowance(Request(), many, glm=False) == 60 * many

@@ -143,3 +143,32 @@ def test_wrong_arguments(make, error, message):
 def test_data_that_are_not_meant(likelihood, data, message):
     with pytest.raises(ValueError, match=message):
         vr.glm(likelihood).check(data)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "concave"),
+    [
+        (vr.likelihoods.gaussian(0.5), True),
+        (vr.likelihoods.bernoulli(), True),
+        (vr.likelihoods.poisson(), True),
+        (vr.likelihoods.negative_binomial(0.7), True),
+        (vr.likelihoods.student_t(3.0), False),
+    ],
+)
+def test_what_is_declared_concave_is(likelihood, concave):
+    """The second derivative in eta, at every count and predictor of a grid."""
+    eta = jnp.linspace(-30.0, 30.0, 601)
+    second = jax.vmap(jax.grad(jax.grad(likelihood)), (0, None))
+    bends = np.stack([second(eta, float(y)) for y in (0, 1)])
+    assert vr.glm(likelihood).concave == concave
+    assert np.all(bends <= 0) == concave
+
+
+def test_a_softmax_is_concave_and_an_own_function_is_not_known_to_be():
+    softmax = vr.likelihoods.softmax(4)
+    for eta in np.random.default_rng(0).normal(size=(20, 4)) * 5:
+        assert np.linalg.eigvalsh(jax.hessian(softmax)(jnp.asarray(eta), 2))[-1] <= 1e-12
+    assert vr.glm(softmax).concave
+    assert vr.models.logistic.posterior().concave
+    assert not vr.glm("bernoulli", lambda w: -jnp.sum(jnp.log1p(w**2))).concave
+    assert not vr.glm(lambda eta, y: -((y - eta) ** 2)).concave

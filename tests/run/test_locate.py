@@ -336,8 +336,24 @@ def test_two_modes_are_told_from_one():
     located = locate_mode(BERNOULLI, data, jnp.zeros(3))
     modes = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1)
     assert str(modes) == "one mode seen from 8 starts"
-    few = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1, most=6000)
-    assert few.evaluations < modes.evaluations
+
+
+def test_searches_for_modes_end_with_the_budget():
+    """A search begins only if there is room for it, and what is said is what was done."""
+    data = logistic(2000, 3)
+    located = locate_mode(BERNOULLI, data, jnp.zeros(3))
+    whole = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1)
+    few = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1, most=whole.evaluations // 2)
+    assert few.evaluations <= whole.evaluations // 2
+    assert 0 < few.starts < 8
+    assert few.starts + few.lost + few.missing == 8
+    assert (
+        str(few)
+        == f"one mode seen from {few.starts} starts; the budget has no room for {few.missing} more"
+    )
+    none = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1, most=10)
+    assert none.evaluations == 0
+    assert "not looked for" in str(none)
 
 
 def test_kinks_take_the_metric_from_gradients():

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
-
 from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 
-from .auto import ESS, MEMORY, Decision, Request, check_request, decide, parse_budget
+from .auto import MEMORY, Decision, decide, make_request
 
 
 @dataclass(frozen=True)
@@ -76,18 +74,9 @@ def plan(
             )
         ess = 1 / core.positive("plan", "target", target)
     data, size = run.as_data(data)
-    evaluations, seconds = parse_budget(budget, size, "plan")
     key = core.as_key(seed)
-    request = Request(
-        **named,
-        num_chains=num_chains,
-        ess=ESS if ess is None else ess,
-        evaluations=np.inf if evaluations is None else evaluations,
-        seconds=seconds,
-        memory_limit=memory_limit,
-        seed=core.key_seed(key),
-    )
-    check_request(request)
+    options = {"num_chains": num_chains, "memory_limit": memory_limit}
+    request = make_request("plan", key, size, budget, ess, **named, **options)
     decision = decide(key, posterior, data, init, request)
     start = init if decision.starts is None else run.Starts(decision.starts)
     return Plan(decision, start, decision.evaluations)

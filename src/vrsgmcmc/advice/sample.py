@@ -21,7 +21,7 @@ from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import store
 
 from .accuracy import Accuracy, assess
-from .auto import AUTO, ESS, MEMORY, METRICS, Decision, Request, check_request, decide, parse_budget
+from .auto import AUTO, MEMORY, METRICS, Decision, Request, decide, make_request
 from .auto.files import load_accuracy, load_decision, save_accuracy, save_decision
 from .auto.length import stop_at
 from .auto.metric import find_metric
@@ -141,18 +141,8 @@ def sample(
         )
     core.check_pair(posterior, minibatch(), sgld())
     data, size = run.as_data(data)
-    evaluations, seconds = parse_budget(budget, size)
-    request = Request(
-        **named,
-        clip=clip,
-        num_chains=num_chains,
-        ess=ESS if ess is None else ess,
-        evaluations=np.inf if evaluations is None else evaluations,
-        seconds=seconds,
-        memory_limit=memory_limit,
-        seed=core.key_seed(key),
-    )
-    check_request(request)
+    options = {"clip": clip, "num_chains": num_chains, "memory_limit": memory_limit}
+    request = make_request("sample", key, size, budget, ess, **named, **options)
     return sample_by_request(key, posterior, data, init, request, rest, run_dir, progress)
 
 

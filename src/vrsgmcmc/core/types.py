@@ -90,6 +90,11 @@ class GLM(Posterior):
     features: Callable[[Any], Array] = identity
     coefficients: Callable[[Params], Array] = identity
 
+    @property
+    def concave(self) -> bool:
+        """Whether likelihood and prior say that they are smooth and concave: there is one mode."""
+        return all(getattr(part, "concave", False) for part in (self.likelihood, self.logprior))
+
 
 class Batch(NamedTuple):
     """Some rows of the data: `index` says which ones, `items` are the rows themselves."""

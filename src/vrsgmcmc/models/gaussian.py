@@ -11,8 +11,9 @@ The other models take their prior from here.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -49,17 +50,19 @@ def exact(
     return np.asarray(posterior_variance * x.sum(axis=0) / variance), posterior_variance
 
 
-def normal_prior(prior_variance: float | int) -> Callable[[Params], Scalar]:
-    """The log density of N(0, prior_variance I) on all numbers of a pytree."""
-    return _normal_prior(as_variance("prior_variance", prior_variance))
+@dataclass(frozen=True)
+class NormalPrior:
+    """The log density of N(0, variance I) on all numbers of a pytree."""
+
+    variance: float
+    concave: ClassVar = True
+
+    def __call__(self, params: Params) -> Scalar:
+        return log_normal(params, self.variance)
 
 
-@cache
-def _normal_prior(variance: float) -> Callable[[Params], Scalar]:
-    def logprior(params: Params) -> Scalar:
-        return log_normal(params, variance)
-
-    return logprior
+def normal_prior(prior_variance: float | int) -> NormalPrior:
+    return NormalPrior(as_variance("prior_variance", prior_variance))
 
 
 def log_normal(deviation: Params, variance: float) -> Scalar:

@@ -8,12 +8,12 @@
     softmax(num_classes)            P(y = k) = softmax(eta)_k,   eta [K], y in {0, ..., K-1}
 
 Each is a value: equal parameters make equal functions, so that nothing compiles twice. `check` refuses
-targets that the likelihood is not for.
+targets that the likelihood is not for; `concave` says that it is smooth and concave in eta, whatever y.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from .checks import check_labels
 @dataclass(frozen=True)
 class Gaussian:
     scale: float
+    concave: ClassVar = True
 
     def __call__(self, eta: Float[Array, ""], y: Shaped[Array, ""]) -> Scalar:
         residual = (y - eta) / self.scale
@@ -55,6 +56,8 @@ class StudentT:
 
 @dataclass(frozen=True)
 class Bernoulli:
+    concave: ClassVar = True
+
     def __call__(self, eta: Float[Array, ""], y: Shaped[Array, ""]) -> Scalar:
         return jax.nn.log_sigmoid(jnp.where(y == 1, eta, -eta))
 
@@ -64,6 +67,8 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class Poisson:
+    concave: ClassVar = True
+
     def __call__(self, eta: Float[Array, ""], y: Shaped[Array, ""]) -> Scalar:
         y = jnp.asarray(y, eta.dtype)
         return y * eta - jnp.exp(eta) - gammaln(y + 1)
@@ -75,6 +80,7 @@ class Poisson:
 @dataclass(frozen=True)
 class NegativeBinomial:
     dispersion: float
+    concave: ClassVar = True
 
     def __call__(self, eta: Float[Array, ""], y: Shaped[Array, ""]) -> Scalar:
         y, r = jnp.asarray(y, eta.dtype), 1 / self.dispersion
@@ -89,6 +95,7 @@ class NegativeBinomial:
 @dataclass(frozen=True)
 class Softmax:
     num_classes: int
+    concave: ClassVar = True
 
     def __call__(self, eta: Float[Array, " K"], y: Shaped[Array, ""]) -> Scalar:
         if eta.shape != (self.num_classes,):  # else JAX would clamp the labels

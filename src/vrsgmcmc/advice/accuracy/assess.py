@@ -28,7 +28,7 @@ from .record import Accuracy
 SHARE = 0.5  # of the run's own evaluations, where no budget says otherwise
 STATES = 4  # for the look at all data
 ROWS = 256  # whose predictions are judged
-MOST_DRAWS = 2000  # of each chain, for predictions
+FEWEST_DRAWS, MOST_DRAWS = 100, 2000  # of each chain, for predictions
 Z = 1.96
 NEARLY_ALL = 0.95  # of a chain's variance: more than that cannot be told to be bias
 
@@ -57,7 +57,7 @@ def assess(
     if allowance is None:
         allowance = SHARE * result.evaluations
     if network or result.context.posterior.network:
-        return assess_predictions(result, modes, ended_by)
+        return assess_predictions(result, allowance, modes, ended_by)
     moments = effective(result.draws)
     names = scalar_names(result)
     none = np.zeros_like(moments.mean)
@@ -180,13 +180,15 @@ def measure_virial(
     return float(np.mean(values)), spread / np.sqrt(states), states * size
 
 
-def assess_predictions(result: Result, modes: str, ended_by: str) -> Accuracy:
+def assess_predictions(result: Result, allowance: float, modes: str, ended_by: str) -> Accuracy:
     """The accuracy of a network: of the log-likelihoods of some rows, not of its weights."""
     posterior, data, _ = result.context
-    rows = min(ROWS, core.data_size(data))
-    count = jax.tree.leaves(result.draws)[0].shape[1]
-    every = max(1, -(-count // MOST_DRAWS))
     alive = np.flatnonzero(~result.diverged)
+    count = jax.tree.leaves(result.draws)[0].shape[1]
+    rows = min(ROWS, core.data_size(data))
+    most = int(np.clip(allowance / (rows * len(alive)), FEWEST_DRAWS, MOST_DRAWS))
+    rows = int(np.clip(allowance / (most * len(alive)), 1, rows))
+    every = max(1, -(-count // most))
     draws = jax.tree.map(lambda leaf: np.asarray(leaf)[alive][:, ::every], result.draws)
     values = np.stack(
         [

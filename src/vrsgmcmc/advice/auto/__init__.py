@@ -3,7 +3,7 @@
 from .budget import parse_budget
 from .decide import decide
 from .decision import Decision, describe
-from .request import AUTO, ESS, MEMORY, METRICS, Request, check_request
+from .request import AUTO, ESS, MEMORY, METRICS, Request, make_request
 
 __all__ = [
     "AUTO",
@@ -12,8 +12,8 @@ __all__ = [
     "METRICS",
     "Decision",
     "Request",
-    "check_request",
     "decide",
     "describe",
+    "make_request",
     "parse_budget",
 ]

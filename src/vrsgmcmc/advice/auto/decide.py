@@ -23,11 +23,13 @@ from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import control_variate, full
 from vrsgmcmc.core.integrators import splitting
 
-from . import length, scale
+from ..gradients import gradient_program
+from . import scale
 from .decision import Decision
 from .named import fit_named
-from .request import Request
+from .request import ACCURACY, Request, is_nuts
 from .residuals import Residuals, measure_residuals
+from .schedule import NUTS_GRADIENTS, with_length
 from .search import decide_by_search
 from .site import Site
 from .trial import try_out
@@ -37,17 +39,14 @@ SHARE, LEAST_PASSES, GLM_PASSES = 0.15, 4.0, 15.0
 NOMINAL = 400.0  # passes that a run without a budget is thought to take
 FEW = 2e6  # evaluations that any run without a budget can afford
 SEARCH = 0.6  # of the pilot's allowance, for the mode and the curvature
-MODES_LEAST = 2e4  # evaluations, at the least, for a look at several modes
+MODES = 0.25  # of the allowance, for a look at other modes
+KINKS = 0.05  # of it, to look for kinks
+MODES_LEAST = 2e4  # evaluations for it, where there is no budget
 FAR = 0.3  # sds from the mode, root mean square: nothing is built around such a point
 DRAWS = 4  # of the Gaussian approximation, at which residuals are measured
-NUTS_GRADIENTS = 8.0  # of all data, for an effective draw
 NUTS_MOST = 5e7  # evaluations that a run with full gradients may take
-NUTS_WARM_UP = 50
+NUTS_WARM_UP = 50  # steps: in z there is little to tune
 WIDE = np.sqrt(2.0)  # sds: how far the starts are spread
-ACCURACY = 0.3  # of a budget, for the look at the result
-PACE_STEPS = 150  # of a run that is timed
-RELAXATION = 20.0  # time units of burn-in
-DRAWS_PER_ESS = 4.0  # draws that are kept
 
 
 def decide(
@@ -79,19 +78,25 @@ def decide(
             f"the search for a mode ended {located.distance:.2g} posterior standard deviations away "
             "from it (scale the columns alike, start elsewhere, or give a larger budget)"
         )
-    options = {"key": core.fold(key, 2**20 + 1), "most": max(0.1 * most, MODES_LEAST)}
-    ends = run.find_modes(posterior, data, init, located, **options)
-    spent += ends.evaluations
-    if ends.count > 1:
-        return search(str(ends))
-    notes, orders = list(located.notes), [1, 2]
-    kinks, cost = run.has_kinks(posterior, data, located, core.fold(key, 2**20 + 4))
-    spent += cost
-    metric = located.metric
-    if kinks:
-        metric, cost = run.gradient_metric(posterior, data, located)
-        spent, orders = spent + cost, [1]
-        notes.append("The log-likelihood has kinks: the metric comes from the gradients' spread.")
+    notes, orders, metric = list(located.notes), [1, 2], located.metric
+    if isinstance(posterior, core.GLM) and posterior.concave:
+        modes = "one mode, because the log posterior is concave"
+    else:
+        least = 0.0 if np.isfinite(request.evaluations) else MODES_LEAST
+        options = {"key": core.fold(key, 2**20 + 1), "most": max(MODES * most, least)}
+        ends = run.find_modes(posterior, data, init, located, **options)
+        spent, modes = spent + ends.evaluations, str(ends)
+        if ends.count > 1:
+            return search(modes)
+        options = {"most": KINKS * most if np.isfinite(request.evaluations) else np.inf}
+        kinks, cost = run.has_kinks(posterior, data, located, core.fold(key, 2**20 + 4), **options)
+        spent += cost
+        if kinks:
+            metric, cost = run.gradient_metric(posterior, data, located)
+            spent, orders = spent + cost, [1]
+            notes.append(
+                "The log-likelihood has kinks: the metric comes from the gradients' spread."
+            )
     site = Site(posterior, data, located.params, metric)
     chain_metric = None if request.metric is None else metric
     if isinstance(request.metric, core.Metric):
@@ -107,11 +112,15 @@ def decide(
             f"{NUTS_GRADIENTS * request.ess * size:.1e} evaluations, and no bias."
         )
     elif any(request.names(name) for name in ("estimator", "integrator", "order")):
+        estimator = request.value("estimator", None)
+        if estimator is None:
+            gradient, cost = gradient_at_mode(site, located)
+            spent, estimator = spent + cost, control_variate(located.params, gradient=gradient)
         sampler = core.Sampler(
-            request.value("estimator", control_variate(located.params)),
+            estimator,
             request.value("integrator", splitting("BAOAB", scale.FRICTION)),
             None,
-            request.value("batch_size", min(100, max(1, size // 4))),
+            request.value("batch_size", named_batch(estimator, size)),
             request.value("order", "without_replacement"),
             request.value("anchor_order", "without_replacement"),
             request.clip,
@@ -127,7 +136,7 @@ def decide(
             orders = [1]
         series = []
         for order in orders:
-            allowance = max(most - spent, 0.2 * most) / 2
+            allowance = max(most - spent, 0.1 * most) / 2
             draws = DRAWS if allowance > 2 * DRAWS * size else 1
             options = {"draws": draws, "allowance": allowance, "seed": request.seed}
             series.append(
@@ -135,8 +144,8 @@ def decide(
             )
             spent += series[-1].evaluations
         choice, considered = choose_scale(series, size, glm, request, spent)
-        sampler = control_variate_sampler(site, located, series, choice, request)
-        sampler = replace(sampler, metric=chain_metric)
+        sampler, cost = control_variate_sampler(site, located, series, choice, request)
+        sampler, spent = replace(sampler, metric=chain_metric), spent + cost
         why = reason(choice, series)
     decision = Decision(
         sampler=sampler,
@@ -151,7 +160,7 @@ def decide(
         chain_method=chain_method,
         mode=located.params,
         laplace_sd=site.standard_deviations(),
-        modes=str(ends),
+        modes=modes,
         why=why,
         notes=tuple(notes),
         considered=tuple(considered),
@@ -161,11 +170,18 @@ def decide(
     return with_length(decision, site, request, began)
 
 
+def named_batch(estimator: core.Estimator, size: int) -> int:
+    """Rows of a minibatch for an estimator that the caller names: few beside its anchor."""
+    anchor = estimator.refresh_size(size)
+    return max(1, min(100, size // 4, anchor // 10 if 0 < anchor < size else size))
+
+
 def pilot_allowance(request: Request, size: int, glm: bool) -> float:
     """Evaluations for mode, curvature, noise and trial."""
     limited = np.isfinite(request.evaluations)
     most = max(LEAST_PASSES * size, SHARE * (request.evaluations if limited else NOMINAL * size))
-    most = min(most, GLM_PASSES * size) if glm else most
+    if glm and not wants_nuts(request, size):
+        return min(most, GLM_PASSES * size)
     return most if limited else max(most, FEW)
 
 
@@ -180,7 +196,7 @@ def metric_kind(request: Request, dimension: int) -> str:
 def wants_nuts(request: Request, size: int) -> bool:
     """Whether the whole run is affordable with full gradients."""
     if request.names("integrator"):
-        return getattr(request.integrator, "name", "") == "nuts"
+        return is_nuts(request.integrator)
     if any(request.names(name) for name in ("estimator", "batch_size", "order")) or request.clip:
         return False
     cost = NUTS_GRADIENTS * request.ess * size
@@ -195,7 +211,9 @@ def choose_scale(
     allowance = (1 - ACCURACY) * request.evaluations - spent
     rows = request.value("batch_size", None)
     choices = [
-        scale.choose([(each, per_row[each.order])], size, request.ess, allowance, rows)
+        scale.choose(
+            [(each, per_row[each.order])], size, request.ess, allowance, rows, request.num_chains
+        )
         for each in series
     ]
     best = min(choices, key=lambda choice: choice.price)
@@ -209,26 +227,32 @@ def choose_scale(
 
 def control_variate_sampler(
     site: Site, located: Any, series: list[Residuals], choice: scale.Scale, request: Request
-) -> core.Sampler:
+) -> tuple[core.Sampler, int]:
+    """The sampler of a choice, and what was evaluated for it."""
     residuals = next(each for each in series if each.order == choice.order)
     index = jnp.asarray(residuals.top[: choice.hot], jnp.int32)
-    options: dict[str, Any] = {"hot": core.rows(site.data, index) if choice.hot else None}
-    if located.gradient is not None:
-        options["gradient"] = likelihood_gradient(site, located.gradient)
+    gradient, cost = gradient_at_mode(site, located)
+    options: dict[str, Any] = {
+        "hot": core.rows(site.data, index) if choice.hot else None,
+        "gradient": gradient,
+    }
     if choice.order == 2:
         options["hessian"] = np.asarray(located.likelihood_hessian, kind_of(site.mode))
         options["linear"] = isinstance(site.posterior, core.GLM)
     estimator = control_variate(site.mode, order=choice.order, **options)
     step = float(f"{choice.step_size:.3g}")
-    return core.Sampler(
-        estimator, splitting("BAOAB", scale.FRICTION), step, choice.batch_size, clip=request.clip
-    )
+    integrator = splitting("BAOAB", scale.FRICTION)
+    return core.Sampler(estimator, integrator, step, choice.batch_size, clip=request.clip), cost
 
 
-def likelihood_gradient(site: Site, gradient: np.ndarray) -> core.Params:
-    """G(c): the gradient at the mode without the prior's part."""
+def gradient_at_mode(site: Site, located: Any) -> tuple[core.Params, int]:
+    """G(c), the gradient without the prior's part, once for all chains; and the evaluations."""
     row, unravel = ravel_pytree(core.prior_gradient(site.posterior, site.mode))
-    return unravel(jnp.asarray(gradient - np.asarray(row, np.float64), row.dtype))
+    gradient, cost = located.gradient, 0
+    if gradient is None:
+        gradient, cost = gradient_program(site.posterior, site.data, site.mode), site.size
+        gradient = np.asarray(ravel_pytree(gradient)[0], np.float64)
+    return unravel(jnp.asarray(gradient - np.asarray(row, np.float64), row.dtype)), cost
 
 
 def kind_of(params: core.Params) -> Any:
@@ -252,62 +276,3 @@ def tried(decision: Decision, site: Site, request: Request, most: float) -> Deci
     notes = (*decision.notes, trial.note) if trial.note else decision.notes
     spent = decision.evaluations + trial.evaluations
     return replace(decision, sampler=trial.sampler, evaluations=spent, notes=notes)
-
-
-def with_length(decision: Decision, site: Site, request: Request, began: float) -> Decision:
-    """The decision with burn-in, thinning, and the steps after which the draws are looked at."""
-    sampler, size, chains = decision.sampler, site.size, request.num_chains
-    nuts = getattr(sampler.integrator, "name", "") == "nuts"
-    step = 1.0 if nuts else float(sampler.step_size)
-    if sampler.metric is None and not nuts:
-        step /= float(site.standard_deviations().max())
-    friction = getattr(sampler.integrator, "friction", 1.0)
-    each = 1.5 if nuts else max(2 * float(friction), 2.0) / step  # steps for an effective draw
-    burn_in = 2 * NUTS_WARM_UP if nuts else int(np.ceil(RELAXATION / step))
-    cost = NUTS_GRADIENTS * size if nuts else sampler.cost_per_step(size)
-    left = (1 - ACCURACY) * request.evaluations - decision.evaluations
-    most = left / (chains * cost) if np.isfinite(left) else np.inf
-    if request.seconds is not None:
-        most = affordable_steps(decision, site, request, began)
-        note = "The budget is in seconds: the number of steps follows a clock."
-        decision = replace(decision, notes=(*decision.notes, note))
-    if most < burn_in * 5:
-        burn_in = int(most / 5)
-    burn_in = request.value("burn_in", burn_in)
-    forecast = request.ess / chains * each
-    widest = request.memory_limit / 4 / (chains * core.nbytes(site.mode))  # draws that fit
-    thin = max(1, int(each / DRAWS_PER_ESS), int(np.ceil(length.MOST * forecast / widest)))
-    thin = request.value("thin", thin)
-    if request.names("num_steps"):
-        return replace(decision, burn_in=burn_in, thin=thin, steps=(request.num_steps,), ess=np.inf)
-    if most < burn_in + 10 * thin:
-        raise ValueError(
-            f"sample(budget=...): the decision took {decision.evaluations:,} evaluations "
-            f"({decision.evaluations / size:.1f} passes), which leaves {max(int(most), 0)} steps of a "
-            "chain. Give a larger budget, or fewer chains."
-        )
-    steps = length.grid(forecast, most, burn_in, thin)
-    return replace(decision, burn_in=burn_in, thin=thin, steps=steps)
-
-
-def affordable_steps(decision: Decision, site: Site, request: Request, began: float) -> float:
-    """Steps of a chain in the seconds that are left, by the pace of two short runs."""
-    assert request.seconds is not None
-    options: dict[str, Any] = {
-        "num_chains": request.num_chains,
-        "keep": "averages",
-        "progress": False,
-    }
-    starts = run.Starts(decision.starts)
-    seconds = [
-        run.sample(0, site.posterior, site.data, starts, **vars(decision.sampler), **options,
-                   num_steps=steps, burn_in=steps - 1).seconds
-        for steps in (PACE_STEPS, 2 * PACE_STEPS)  # the first compiles
-    ]  # fmt: skip
-    left = (1 - ACCURACY) * (request.seconds - (time.monotonic() - began))
-    if left <= 0:
-        raise ValueError(
-            f"sample(budget={request.seconds:g} s): choosing a sampler took longer. Give more time, or "
-            "a step_size."
-        )
-    return left / max(seconds[1] / (2 * PACE_STEPS), 1e-7)

@@ -49,14 +49,15 @@ def measure_noise(site: Site, sampler: core.Sampler, seed: int) -> tuple[float, 
     points = site.draws(core.fold(key, 0), POINTS)
     anchors = kernel.anchor_size
     count = size if estimator.uses_all_data else sampler.batch_size
+    rest = kernel.init(core.fold(key, 2), site.mode)
+    if anchors == size:  # the same for all minibatches
+        rest = kernel.refresh(core.fold(key, 3), rest, core.all_rows(site.data))
 
     def estimate(point: core.Params, key: Any) -> Any:
-        state = kernel.init(core.fold(key, 0), site.mode)
-        if anchors:
-            whole = anchors == size
+        state = rest
+        if 0 < anchors < size:
             index = core.draw("without_replacement", core.fold(key, 1), 0, size, anchors)
-            batch = core.all_rows(site.data) if whole else core.rows(site.data, index)
-            state = kernel.refresh(core.fold(key, 2), state, batch)
+            state = kernel.refresh(core.fold(key, 2), state, core.rows(site.data, index))
         index = core.draw("without_replacement", core.fold(key, 3), 0, size, count)
         value, _ = estimator.estimate(
             site.posterior,
@@ -77,5 +78,7 @@ def measure_noise(site: Site, sampler: core.Sampler, seed: int) -> tuple[float, 
     noise = np.mean([each.var(0, ddof=1) for each in values], 0)
     if 0 < anchors < size:
         noise = noise * (kernel.period or 1)
-    cost = POINTS * BATCHES * (estimator.cost(size, count) + anchors)
+    cost = (
+        POINTS * BATCHES * (estimator.cost(size, count) + anchors % size) + anchors // size * size
+    )
     return float(max(noise.mean(), noise.max() / 3)), cost

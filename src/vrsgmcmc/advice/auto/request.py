@@ -7,9 +7,12 @@ from typing import Any
 
 from vrsgmcmc import core
 
+from .budget import parse_budget
+
 AUTO = "auto"
 ESS = 2500.0  # then 0.1 sd is five standard errors of a mean
 MEMORY = 4e9  # bytes
+ACCURACY = 0.3  # of a budget, for the look at the result
 METRICS = ("auto", "hessian", "low_rank", "diagonal")
 
 
@@ -41,8 +44,35 @@ class Request:
         return getattr(self, name) if self.names(name) else otherwise
 
 
+def make_request(
+    where: str, key: Any, size: int, budget: Any, ess: float | None, **values: Any
+) -> Request:
+    """The request of a call of `where`, with `size` data; checked."""
+    evaluations, seconds = parse_budget(budget, size, where)
+    request = Request(
+        ess=ESS if ess is None else ess,
+        evaluations=float("inf") if evaluations is None else evaluations,
+        seconds=seconds,
+        seed=core.key_seed(key),
+        **values,
+    )
+    check_request(request)
+    return request
+
+
+def is_nuts(integrator: Any) -> bool:
+    return getattr(integrator, "name", "") == "nuts"
+
+
 def check_request(request: Request) -> None:
     """Refuse values that no run could have, before any work."""
+    if request.names("integrator") and is_nuts(request.integrator):
+        estimator = request.value("estimator", None)
+        if estimator is not None and not estimator.uses_all_data:
+            raise ValueError(
+                f"sample(integrator=nuts(), estimator={estimator.name}()): NUTS needs exact gradients. "
+                "Leave the estimator out, or choose another integrator."
+            )
     core.positive("sample", "ess", request.ess)
     core.positive("sample", "memory_limit", request.memory_limit)
     core.whole("sample", "num_chains", request.num_chains)

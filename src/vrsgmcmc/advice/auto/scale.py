@@ -26,6 +26,8 @@ LARGEST_INFLATION, LEAST_INFLATION = 0.03, 1e-4  # of the variances
 FEWEST_ROWS, MOST_ROWS = 10, 1024  # of a batch
 OVERHEAD = 50.0  # what a step costs besides its rows, in evaluations
 WORST = 3.0  # times the mean inflation: what one direction may have
+RELAXATION = 20.0  # time units of burn-in
+MOST_BURN_IN = 0.2  # of a run
 
 
 class Scale(NamedTuple):
@@ -78,19 +80,19 @@ def choose(
     ess: float,
     evaluations: float,
     batch_size: int | None = None,
+    num_chains: int = 1,
 ) -> Scale:
     """The scale of the lowest error: 1/ESS + inflation^2/4, for a target and an allowance."""
 
     def error(scale: Scale) -> float:
-        draws = min(ess, evaluations / scale.cost * scale.effective)
+        steps = evaluations / scale.cost
+        burn_in = min(num_chains * RELAXATION / scale.step_size, MOST_BURN_IN * steps)
+        draws = min(ess, (steps - burn_in) * scale.effective)
         return 1 / max(draws, 1e-9) + scale.inflation**2 / 4
 
-    largest = float(np.clip(ess**-0.5, LEAST_INFLATION, LARGEST_INFLATION))
-    levels = [level for level in np.geomspace(LARGEST_INFLATION, LEAST_INFLATION, 16)]
-    levels = [largest, *(level for level in levels if level < largest)]
     scales = [
         fit(each, size, float(level), per_row, batch_size)
-        for level in levels
+        for level in np.geomspace(LARGEST_INFLATION, LEAST_INFLATION, 16)
         for each, per_row in residuals
     ]
     least = min(map(error, scales))

@@ -19,7 +19,7 @@ from vrsgmcmc.core.estimators import minibatch
 from vrsgmcmc.core.integrators import sgld
 
 from .decision import Decision
-from .request import Request
+from .request import ACCURACY, Request
 
 STEP_SIZES = np.geomspace(1.0, 1e-4, 8)  # times 1/N
 STEPS, ROWS = 400, 512
@@ -87,15 +87,16 @@ def decide_by_search(
         )
     best = float(STEP_SIZES[int(np.argmax(fits))]) / size
     sampler = replace(sampler, step_size=float(f"{best / 2:.3g}"))
-    allowance = min(request.evaluations, PASSES * size, MOST_EVALUATIONS)
+    allowance = min(PASSES * size, MOST_EVALUATIONS)
     if np.isfinite(request.evaluations):
-        allowance = request.evaluations
+        allowance = (1 - ACCURACY) * request.evaluations
     cost = request.num_chains * sampler.cost_per_step(size)
     if request.seconds is not None:  # by the pace of the search
-        allowance = spent + request.seconds / trials.seconds * trials.evaluations
+        allowance = spent + (1 - ACCURACY) * request.seconds / trials.seconds * trials.evaluations
     most = request.value("num_steps", int(np.clip((allowance - spent) / cost, 100, 10**8)))
     burn_in = request.value("burn_in", most // 2)
     thin = request.value("thin", max(1, (most - burn_in) // DRAWS))
+    notes = ["There is no mode to take a metric from: the chain moves in the parameters."]
     return Decision(
         sampler,
         None,
@@ -107,6 +108,7 @@ def decide_by_search(
         int(spent),
         request.evaluations,
         network=True,
+        notes=tuple(notes if request.names("metric") and request.metric is not None else ()),
         why=f"Chosen by a search, because {why}: half of {best:.2g}, the step size that fitted "
         f"the data best in {steps} steps. The first half of the run is burn-in.",
     )

@@ -17,7 +17,7 @@ from vrsgmcmc import core, run
 
 from .site import Site
 
-CHAINS, STEPS = 4, 200
+CHAINS, FEWEST_STEPS, STEPS = 4, 20, 200
 MOST_HALVINGS = 6
 EXCURSION = 4.0  # times the limit of a mean: no step may be so far out
 
@@ -36,12 +36,13 @@ def try_out(
 ) -> Trial:
     """Halve the step size until a short run stays as close as it should."""
     size, spent = site.size, 0
-    cost = CHAINS * sampler.cost_per_step(size)
-    steps = int(np.clip(allowance / 2 / cost, 20, STEPS))
+    affordable = allowance / 2 / sampler.cost_per_step(size)  # steps of all chains
+    chains = int(np.clip(affordable / FEWEST_STEPS, 1, CHAINS))
+    steps = int(np.clip(affordable / chains, FEWEST_STEPS, STEPS))
     limit = 2 * (1 + inflation) + 6 / np.sqrt(core.tree.size(site.mode))
-    starts = run.Starts(site.draws(jax.random.key(seed), CHAINS))
+    starts = run.Starts(site.draws(jax.random.key(seed), chains))
     for halvings in range(MOST_HALVINGS + 1):
-        options: dict[str, Any] = {"num_steps": steps, "num_chains": CHAINS, "progress": False}
+        options: dict[str, Any] = {"num_steps": steps, "num_chains": chains, "progress": False}
         result = run.sample(seed, site.posterior, site.data, starts, **vars(sampler), **options)
         spent += result.evaluations
         inside = not result.diverged.any()

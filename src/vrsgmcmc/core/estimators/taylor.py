@@ -76,10 +76,11 @@ class Taylor(Centered):
     def estimate(self, posterior, memory: Memory, point, batch, augment_key, size):
         kind = jnp.result_type(*jax.tree.leaves(point))
         rows, weights = self._rows(batch, size, kind)
-        residual = (
-            _difference if self.order == 1 else _linear_residual if self.linear else _residual
-        )
-        rest = residual(posterior, memory.center, point, rows, weights, augment_key)
+        arguments = posterior, memory.center, point, rows, weights
+        if self.linear and self.order == 2:
+            rest = _linear_residual(*arguments)
+        else:
+            rest = _residual(*arguments, augment_key, self.order)
         prior = prior_gradient(posterior, point)
 
         def combine(old, prior, rest):
@@ -141,22 +142,6 @@ class Taylor(Centered):
         return replace(self, hessian=hessian, hot=hot, linear=linear)
 
 
-def _difference(
-    posterior: Posterior,
-    center: Params,
-    point: Params,
-    rows: Batch,
-    weights: Float[Array, " b"],
-    augment_key: PRNGKey,
-) -> Params:
-    """sum_i w_i r_i(x) of order 1."""
-    here, there = (
-        likelihood_gradient(posterior, params, rows, augment_key, weights)
-        for params in (point, center)
-    )
-    return jax.tree.map(jnp.subtract, here, there)
-
-
 def _residual(
     posterior: Posterior,
     center: Params,
@@ -164,12 +149,15 @@ def _residual(
     rows: Batch,
     weights: Float[Array, " b"],
     augment_key: PRNGKey,
+    order: int,
 ) -> Params:
-    """sum_i w_i r_i(x) of order 2, for any posterior."""
+    """sum_i w_i r_i(x), for any posterior."""
 
     def gradient(params: Params) -> Params:
         return likelihood_gradient(posterior, params, rows, augment_key, weights)
 
+    if order == 1:
+        return jax.tree.map(jnp.subtract, gradient(point), gradient(center))
     away = jax.tree.map(jnp.subtract, point, center)
     there, slope = jax.jvp(gradient, (center,), (away,))  # slope = -H (x - c)
     return jax.tree.map(
@@ -183,9 +171,8 @@ def _linear_residual(
     point: Params,
     rows: Batch,
     weights: Float[Array, " b"],
-    augment_key: PRNGKey,
 ) -> Params:
-    """The same for a `GLM`: the residual in eta, pulled back."""
+    """The same of order 2 for a `GLM`: the residual in eta, pulled back."""
     x, y = rows.items
     features = jax.vmap(posterior.features)(x)
 

@@ -28,7 +28,7 @@ from .search import fisher_information, levels
 from .target import Meter, Target, Vector
 
 DIRECTIONS = 4
-ROWS, ROWS_EACH = 500, 20
+ROWS, ROWS_EACH, FEWEST_ROWS = 500, 20, 50
 LARGEST = 2000  # parameters of a dense metric
 CHANGE = 0.2  # of the gradient, that the products do not explain
 START_ROWS = 100  # that are asked at the start of a search
@@ -37,16 +37,24 @@ ITERATIONS = 60
 
 
 def has_kinks(
-    posterior: core.Posterior, data: core.Data, located: Located, key: core.PRNGKey
+    posterior: core.Posterior,
+    data: core.Data,
+    located: Located,
+    key: core.PRNGKey,
+    *,
+    most: float = np.inf,
 ) -> tuple[bool, int]:
     """Whether Hessian-vector products differ from gradient differences at one sd by over 20 %.
 
-    Also the evaluations, on a subsample.
+    Also the evaluations, on a subsample that takes at most about `most`.
     """
     meter = Meter(np.inf)
     full = make_target(posterior, data, located.params, meter)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(core.as_key(key))).tolist())
-    target = full.subsample(max(ROWS, ROWS_EACH * full.dimension), int(rng.integers(2**31)))
+    wish = max(ROWS, ROWS_EACH * full.dimension)
+    affordable = most / (DIRECTIONS * (2 + full.product_cost))
+    rows = int(np.clip(affordable, min(wish, FEWEST_ROWS), wish))
+    target = full.subsample(rows, int(rng.integers(2**31)))
     x, metric = np.asarray(located.metric.center, np.float64), located.metric
     z = rng.normal(size=(DIRECTIONS, full.dimension))
     moves = [np.asarray(metric.stretch(jnp.asarray(row / np.linalg.norm(row)))) for row in z]

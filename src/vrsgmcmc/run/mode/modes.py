@@ -19,7 +19,7 @@ from .newton import Place, Stuck, climb, measure
 from .search import make_curvature, positive_part
 from .target import Meter, Target, Vector
 
-ROWS, ROWS_EACH = 500, 20  # of the subsample
+ROWS, ROWS_EACH = 300, 20  # of the subsample
 LARGEST = 2000  # parameters of a dense H
 APART = 10.0  # squared distance over d of different modes
 NEAR = 0.3  # standard deviations, to end a search
@@ -33,6 +33,7 @@ class Modes(NamedTuple):
 
     starts: int  # searches that ended at a mode
     lost: int  # searches that did not
+    missing: int  # searches that there was no room for
     gaps: tuple[float, ...]  # of distinct ends: their log posterior below the best one
     rows: int  # of the subsample that was searched
     evaluations: int
@@ -42,13 +43,16 @@ class Modes(NamedTuple):
         return len(self.gaps)
 
     def __str__(self) -> str:
+        if not self.starts + self.lost:
+            return "other modes were not looked for: the budget has no room for a search"
         number = "one mode" if self.count == 1 else f"{self.count} modes"
-        text = f"{number} seen from {self.starts} starts"
+        text = f"{number} seen from {self.starts} start{'s' * (self.starts != 1)}"
         if self.count > 1:
             text += (
                 f" (log posterior below the best: {', '.join(f'{gap:.3g}' for gap in self.gaps)})"
             )
-        return text + (f"; {self.lost} searches did not end at a mode" if self.lost else "")
+        text += f"; {self.lost} searches did not end at a mode" if self.lost else ""
+        return text + (f"; the budget has no room for {self.missing} more" if self.missing else "")
 
 
 def find_modes(
@@ -63,7 +67,8 @@ def find_modes(
 ) -> Modes:
     """Search from `starts` starts: init(key) if it is a function, else prior-sized jumps around it.
 
-    It searches around the mode that was located first, and ends after about `most` evaluations.
+    It searches around the mode that was located first. A search begins if `most` evaluations have room
+    for one that is as long as the longest before it.
     """
     meter = Meter(most)
     full = make_target(posterior, data, located.params, meter)
@@ -73,27 +78,31 @@ def find_modes(
     rows = max(ROWS, ROWS_EACH * full.dimension)
     target = full.subsample(rows, int(rng.integers(2**31)))
     center = np.asarray(located.metric.center, np.float64)
-    ends, searches, lost = [], 0, 0
+    ends, searches, lost, longest = [], 0, 0, 2.0 * target.rows
     for number in range(-1, starts):
+        before = meter.evaluations
+        if meter.left < longest:
+            break
         if number < 0:
             x = center
         elif is_function(init):
             x = np.asarray(ravel_pytree(init(core.fold(key, number)))[0], np.float64)
         else:
             x = jump(target, np.asarray(ravel_pytree(init)[0], np.float64), center, rng)
-        if number >= 0 and meter.left <= 0:
+        end = search(target, x)
+        if end is None and meter.left < target.rows:  # it had no time to end
             break
-        reserve = most * (starts - 1 - number) / (starts + 1) if np.isfinite(most) else 0.0
-        end = search(target, x, reserve)
+        longest = max(longest, meter.evaluations - before)
         searches, lost = searches + (number >= 0), lost + (end is None and number >= 0)
         if end is not None and all(apart(target, other, end) > APART for other in ends):
             ends.append(end)
     values = [end.value for end in ends]
     gaps = tuple(sorted(float(max(values) - value) for value in values))
-    return Modes(searches - lost, lost, gaps, target.rows, meter.evaluations)
+    rest = starts - searches
+    return Modes(searches - lost, lost, rest, gaps, target.rows, meter.evaluations)
 
 
-def search(target: Target, x: Vector, reserve: float) -> Place | None:
+def search(target: Target, x: Vector) -> Place | None:
     """The end of a search, None if it reached no mode."""
     place, matrix = measure(target, x), target.dimension <= LARGEST
     if not (np.isfinite(place.value) and np.all(np.isfinite(place.gradient))):
@@ -102,7 +111,7 @@ def search(target: Target, x: Vector, reserve: float) -> Place | None:
     def curvature(place: Place):
         return make_curvature(target, place.x, matrix)
 
-    options = {"near": NEAR, "iterations": ITERATIONS, "reserve": reserve}
+    options = {"near": NEAR, "iterations": ITERATIONS}
     try:
         place, _, away = climb(target, place, curvature, curvature(place), **options)
     except Stuck:
