@@ -69,15 +69,14 @@ def approximate(problem: Problem, budget: float):
 
 
 def automatic(problem: Problem, budget: float, plain: bool = False):
-    """`vr.sample` with a budget and nothing else."""
+    """`vr.sample` until its budget is spent: the target of effective draws is out of reach."""
     posterior = problem.plain if plain else problem.posterior
     data = jax.tree.map(jnp.asarray, problem.data)
 
     def run(seed):
         began = time.process_time()
-        result = vr.sample(
-            seed, posterior, data, problem.init, budget=f"{budget:g} passes", progress=False
-        )
+        options = {"budget": f"{budget:g} passes", "ess": 1e6, "progress": False}
+        result = vr.sample(seed, posterior, data, problem.init, **options)
         seconds = time.process_time() - began
         return [Point(result.evaluations, seconds, *moments(result.draws))]
 

@@ -198,7 +198,7 @@ def wine():
 def digits():
     from sklearn.datasets import load_digits
 
-    return real_table("digits", "softmax", *load_digits(return_X_y=True), nuts=40_000)
+    return real_table("digits", "softmax", *load_digits(return_X_y=True), nuts=30_000)
 
 
 def logistic_wide():
