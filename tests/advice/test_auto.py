@@ -175,6 +175,60 @@ def mixture(mu, y):
     return jnp.logaddexp(-0.5 * (y - mu) ** 2, -0.5 * (y + mu) ** 2)
 
 
+LEVER = X.copy()
+LEVER[:2] = [[80.0, -1600.0, 0.0], [0.0, 1200.0, -20.0]]  # far out, and labels undecided
+SECOND = {"estimator": vr.control_variate(order=2), "batch_size": 20}
+
+
+def lever_hessian(w):
+    eta = LEVER @ np.asarray(w, float)
+    weight = np.exp(-np.logaddexp(0, eta) - np.logaddexp(0, -eta))
+    return LEVER.T @ (weight[:, None] * LEVER)
+
+
+@pytest.mark.parametrize("step_size", ["auto", 0.1])
+def test_order_2_by_its_name_is_completed(step_size, tmp_path):
+    """Centre, G(c), Hessian and hot rows come from the mode, are counted and stored."""
+    options = SECOND | {"step_size": step_size, "metric": "hessian", "num_steps": 300}
+    options |= {"burn_in": 50, "progress": False}
+    data = jnp.asarray(LEVER), jnp.asarray(LABELS)
+    whole = vr.sample(0, vr.glm("bernoulli"), data, START, **options)
+    estimator = whole.settings["estimator"]
+    assert estimator.linear
+    assert estimator.hot_count >= 1
+    assert set(np.asarray(estimator.hot.index)) <= {0, 1}
+    located = run.locate_mode(vr.glm("bernoulli"), data, START)
+    np.testing.assert_allclose(estimator.hessian, lever_hessian(estimator.center), rtol=1e-6)
+    chains = 4 * 300 * 3 * (20 + estimator.hot_count)
+    assert whole.evaluations >= chains + located.evaluations
+    directory = tmp_path / "run"
+    for _ in range(2):  # made, and loaded
+        again = vr.sample(0, vr.glm("bernoulli"), data, START, run_dir=directory, **options)
+        np.testing.assert_array_equal(again.draws, whole.draws)
+        assert again.settings["estimator"].hot_count == estimator.hot_count
+
+
+def test_order_2_without_a_guard_or_with_a_centre_of_its_own():
+    data, options = (LEVER, LABELS), {"step_size": 0.05, "num_steps": 20, "progress": False}
+    posterior = vr.glm("bernoulli")
+    bare = vr.control_variate(order=2, guard=None)
+    result = vr.sample(0, posterior, data, START, estimator=bare, **options)
+    assert result.settings["estimator"].hot_count == 0
+    center = jnp.array([1.0, 0.05, 3.0])
+    own = vr.control_variate(center, order=2)
+    result = vr.sample(0, posterior, data, center, estimator=own, metric="hessian", **options)
+    estimator = result.settings["estimator"]
+    np.testing.assert_array_equal(estimator.center, center)
+    np.testing.assert_allclose(estimator.hessian, lever_hessian(center), rtol=1e-6)
+
+
+def test_order_2_of_many_parameters_is_refused(monkeypatch):
+    monkeypatch.setattr("vrsgmcmc.advice.auto.centre.LARGEST", 2)
+    own = vr.control_variate(START, order=2)
+    with pytest.raises(ValueError, match=r"3 parameters have a Hessian of 9 numbers.*Use order=1"):
+        vr.sample(0, LINEAR, (X, Y), START, estimator=own, step_size=0.1, progress=False)
+
+
 @pytest.mark.slow
 def test_several_modes_are_told_apart_from_success():
     y = np.where(RNG.random(500) < 0.5, 3.0, -3.0) + RNG.normal(size=500)

@@ -156,7 +156,8 @@ def test_the_exact_law_is_that_of_the_full_gradient():
 def test_without_a_hessian_a_kernel_says_what_is_missing():
     kernel = vr.kernel(MODELS["poisson"][0], vr.control_variate(order=2), vr.sgld(), size=SIZE)
     with pytest.raises(
-        ValueError, match=r"Hessian at the centre is missing. Pass center= and hess"
+        ValueError,
+        match=r"Hessian at the centre is missing. vr.sample measures it; for a kernel pass",
     ):
         kernel.init(jax.random.key(0), WEIGHTS)
 

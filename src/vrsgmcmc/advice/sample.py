@@ -21,10 +21,10 @@ from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import store
 
 from .accuracy import Accuracy, assess
-from .auto import AUTO, MEMORY, METRICS, Decision, Request, decide, make_request
+from .auto import AUTO, MEMORY, Decision, Request, decide, make_request
+from .auto.centre import find_curvature
 from .auto.files import load_accuracy, load_decision, save_accuracy, save_decision
 from .auto.length import stop_at
-from .auto.metric import find_metric
 
 
 @run.explain_keywords
@@ -124,9 +124,7 @@ def sample(
                     f"{name} out, or the step size."
                 )
         options = {n: value for n, value in (named | rest).items() if not is_auto(value)}
-        if isinstance(options.get("metric"), str):
-            kind = core.one_of("sample", "metric", options["metric"], METRICS)
-            options["metric"] = find_metric(posterior, data, init, kind, key)
+        options |= find_curvature(posterior, data, init, key, options)
         options |= {"step_size": step_size, "clip": clip, "num_chains": num_chains}
         options |= {"run_dir": run_dir, "progress": progress}
         result = run.sample(key, posterior, data, init, **options)

@@ -216,8 +216,8 @@ class Estimator(Protocol):
         """Whether a posterior mode must be found before the first step (`at_mode`)."""
         return False
 
-    def at_mode(self, mode: Params) -> Estimator:
-        """This estimator centred at a mode."""
+    def at_mode(self, mode: Params, gradient: Params | None = None) -> Estimator:
+        """This estimator centred at a mode; `gradient`: the likelihood's there, where it is known."""
         return self
 
     @property

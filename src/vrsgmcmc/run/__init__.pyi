@@ -18,6 +18,7 @@ from .mode import find_mode as find_mode
 from .mode import find_modes as find_modes
 from .mode import gradient_metric as gradient_metric
 from .mode import has_kinks as has_kinks
+from .mode import likelihood_hessian as likelihood_hessian
 from .mode import locate_mode as locate_mode
 from .nuts import nuts as nuts
 from .progress import SECONDS_BETWEEN_LINES as SECONDS_BETWEEN_LINES

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +57,7 @@ def sample(
     keep: Literal["draws", "averages"] = "draws",
     run_dir: Any = None,
     progress: bool | None = None,
+    search_cost: int = 0,
 ) -> Result:
     """Sample a posterior with stochastic gradients.
 
@@ -80,6 +82,7 @@ def sample(
     - `run_dir`: keep the run in this directory, draws included, and commit it every few seconds.
       The same call resumes it, bit for bit; a finished run is loaded. See `docs/runs.md`.
     - `progress`: None shows a bar on a terminal and a line every ten seconds elsewhere.
+    - `search_cost`: evaluations that were spent before the run, and count as its own.
 
     Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is
     finished.
@@ -108,7 +111,7 @@ def sample(
         keep=keep,
         draws_in_memory=run_dir is None,
     )
-    return run_chains(setup, run_dir, progress, warn=True)
+    return run_chains(replace(setup, search_cost=search_cost), run_dir, progress, warn=True)
 
 
 def check_result(setup: Setup, result: Result) -> None:

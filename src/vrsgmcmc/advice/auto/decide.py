@@ -14,17 +14,14 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import control_variate, full
 from vrsgmcmc.core.integrators import splitting
 
-from ..gradients import gradient_program
 from . import scale
+from .centre import center_at_mode, complete
 from .decision import Decision
 from .named import fit_named
 from .request import ACCURACY, Request, is_nuts
@@ -112,15 +109,16 @@ def decide(
             f"{NUTS_GRADIENTS * request.ess * size:.1e} evaluations, and no bias."
         )
     elif any(request.names(name) for name in ("estimator", "integrator", "order")):
-        estimator = request.value("estimator", None)
-        if estimator is None:
-            gradient, cost = gradient_at_mode(site, located)
-            spent, estimator = spent + cost, control_variate(located.params, gradient=gradient)
+        estimator = request.value("estimator", control_variate())
+        batch_size = request.value("batch_size", named_batch(estimator, size))
+        left = max(most - spent, 0.1 * most)
+        estimator, cost = complete(estimator, site, located, batch_size, left, request.seed)
+        spent += cost
         sampler = core.Sampler(
             estimator,
             request.value("integrator", splitting("BAOAB", scale.FRICTION)),
             None,
-            request.value("batch_size", named_batch(estimator, size)),
+            batch_size,
             request.value("order", "without_replacement"),
             request.value("anchor_order", "without_replacement"),
             request.clip,
@@ -230,33 +228,11 @@ def control_variate_sampler(
 ) -> tuple[core.Sampler, int]:
     """The sampler of a choice, and what was evaluated for it."""
     residuals = next(each for each in series if each.order == choice.order)
-    index = jnp.asarray(residuals.top[: choice.hot], jnp.int32)
-    gradient, cost = gradient_at_mode(site, located)
-    options: dict[str, Any] = {
-        "hot": core.rows(site.data, index) if choice.hot else None,
-        "gradient": gradient,
-    }
-    if choice.order == 2:
-        options["hessian"] = np.asarray(located.likelihood_hessian, kind_of(site.mode))
-        options["linear"] = isinstance(site.posterior, core.GLM)
-    estimator = control_variate(site.mode, order=choice.order, **options)
+    hot = residuals.top[: choice.hot]
+    estimator, cost = center_at_mode(site, located, choice.order, hot)
     step = float(f"{choice.step_size:.3g}")
     integrator = splitting("BAOAB", scale.FRICTION)
     return core.Sampler(estimator, integrator, step, choice.batch_size, clip=request.clip), cost
-
-
-def gradient_at_mode(site: Site, located: Any) -> tuple[core.Params, int]:
-    """G(c), the gradient without the prior's part, once for all chains; and the evaluations."""
-    row, unravel = ravel_pytree(core.prior_gradient(site.posterior, site.mode))
-    gradient, cost = located.gradient, 0
-    if gradient is None:
-        gradient, cost = gradient_program(site.posterior, site.data, site.mode), site.size
-        gradient = np.asarray(ravel_pytree(gradient)[0], np.float64)
-    return unravel(jnp.asarray(gradient - np.asarray(row, np.float64), row.dtype)), cost
-
-
-def kind_of(params: core.Params) -> Any:
-    return jnp.result_type(*jax.tree.leaves(params))
 
 
 def reason(choice: scale.Scale, series: list[Residuals]) -> str:

@@ -178,7 +178,7 @@ def read_sampler(
         cls = kind[record["metric"]["name"]]
         metric = cls(*(jnp.asarray(arrays[f"metric/{each.name}"]) for each in fields(cls)))
     estimator, integrator = request.estimator, request.integrator
-    if not request.names("estimator"):
+    if record["estimator"]["name"] == "control_variate" or not request.names("estimator"):
         estimator = read_estimator(record["estimator"], arrays, params, data)
     if not request.names("integrator"):
         options = dict(record["integrator"])
@@ -196,7 +196,7 @@ def read_estimator(
     """An estimator that the library chose, from its options and its arrays."""
     if record["name"] != "control_variate":
         return core.ESTIMATORS[record["name"]]()
-    options: dict[str, Any] = {n: record[n] for n in ("order", "linear") if n in record}
+    options: dict[str, Any] = {n: record[n] for n in ("order", "linear", "guard") if n in record}
     for name in ("center", "gradient"):
         if record.get(name) is not None:
             options[name] = read_tree(name, arrays, params)

@@ -33,8 +33,8 @@ class ControlVariate(Centered):
         )
         return gradient, memory
 
-    def at_mode(self, mode):
-        return ControlVariate(mode)
+    def at_mode(self, mode, gradient=None):
+        return control_variate(mode, gradient=gradient)
 
 
 def control_variate(
@@ -44,6 +44,7 @@ def control_variate(
     hessian: Any = None,
     linear: bool = False,
     gradient: Params | None = None,
+    guard: str | None = "auto",
 ) -> ControlVariate | Taylor:
     """A fixed centre: 2 n evaluations per step and N once (plus the search, when there is one).
 
@@ -55,7 +56,10 @@ def control_variate(
     - `gradient`: G(c), like the parameters, where it is known; else N evaluations find it.
     - `hessian`, for order 2: [d, d], minus the second derivative of the log-likelihood at the centre,
       summed over ALL data and without the prior; rows and columns as in `ravel_pytree`.
+      None: `vr.sample` measures it; a bare kernel needs it.
     - `linear`, for order 2: the posterior is a `vr.glm`, whose curvature takes one evaluation less.
+    - `guard`, where `vr.sample` measures the Hessian: "auto" makes as many rows of high leverage hot
+      as their residuals ask for, None makes none.
     """
     for name, leaf in named_leaves(center):
         if not np.issubdtype(np.asarray(leaf).dtype, np.number):
@@ -66,6 +70,8 @@ def control_variate(
             raise ValueError(f"control_variate: the centre is not finite in leaf {name}.")
     if order not in (1, 2) or isinstance(order, bool):
         raise ValueError(f"control_variate(order={order!r}): order must be 1 or 2.")
+    if guard not in ("auto", None):
+        raise ValueError(f'control_variate(guard={guard!r}): guard must be "auto" or None.')
     if gradient is not None and center is None:
         raise ValueError("control_variate(gradient=...): pass the center that it belongs to.")
     for name, value in (("hessian", hessian), ("linear", linear or None)):
@@ -74,4 +80,4 @@ def control_variate(
     if order == 1 and hot is None and gradient is None:
         return ControlVariate(center)
     curvature = as_hessian(hessian, center)
-    return Taylor(center, gradient, curvature, as_hot_rows(hot), bool(linear), order)
+    return Taylor(center, gradient, curvature, as_hot_rows(hot), bool(linear), order, guard)

@@ -46,6 +46,7 @@ class Taylor(Centered):
     hot: Batch | None
     linear: bool = field(metadata=STATIC)
     order: int = field(metadata=STATIC)
+    guard: str | None = field(metadata=STATIC, default="auto")  # how hot rows are chosen
 
     def __str__(self) -> str:
         return f"{self.name}(order={self.order})"
@@ -64,8 +65,9 @@ class Taylor(Centered):
     def init(self, params, size):
         if self.seeks_curvature:
             raise ValueError(
-                "control_variate(order=2): the Hessian at the centre is missing. Pass center= and "
-                "hessian=, minus the second derivative of the log-likelihood summed over all data."
+                "control_variate(order=2): the Hessian at the centre is missing. vr.sample measures "
+                "it; for a kernel pass center= and hessian=, minus the second derivative of the "
+                "log-likelihood summed over all data."
             )
         memory = super().init(params, size)
         if self.gradient is None:
@@ -135,8 +137,8 @@ class Taylor(Centered):
     def seeks_curvature(self) -> bool:
         return self.order == 2 and self.hessian is None
 
-    def at_mode(self, mode):
-        return replace(self, center=mode)
+    def at_mode(self, mode, gradient=None):
+        return replace(self, center=mode, gradient=gradient)
 
     def with_curvature(self, hessian, hot=None, linear=False):
         return replace(self, hessian=hessian, hot=hot, linear=linear)

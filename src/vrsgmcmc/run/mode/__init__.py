@@ -12,7 +12,7 @@ locate      `locate_mode`: the mode, H and the metric there
 
 from .kinks import gradient_metric, has_kinks
 from .lbfgs import Mode, find_mode, warn_of_mode
-from .locate import locate_mode
+from .locate import likelihood_hessian, locate_mode
 from .located import Located
 from .modes import Modes, find_modes
 from .refusals import CoarseNumbers, NoMode
@@ -27,6 +27,7 @@ __all__ = [
     "find_modes",
     "gradient_metric",
     "has_kinks",
+    "likelihood_hessian",
     "locate_mode",
     "warn_of_mode",
 ]

@@ -48,3 +48,13 @@ def locate_mode(
     else:
         located = locate_dense(full, x, seed)
     return located._replace(seconds=time.perf_counter() - began)
+
+
+def likelihood_hessian(
+    posterior: core.Posterior, data: core.Data, params: core.Params
+) -> tuple[np.ndarray, int]:
+    """Minus the second derivative of the log-likelihood over all data, [d, d], and the evaluations."""
+    meter = Meter(np.inf)
+    target = make_target(posterior, data, params, meter)
+    x = np.asarray(ravel_pytree(params)[0], np.float64)
+    return target.likelihood_hessian(x), meter.evaluations
