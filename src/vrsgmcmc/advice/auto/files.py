@@ -202,13 +202,12 @@ def read_estimator(
             options[name] = read_tree(name, arrays, params)
     options["hessian"] = arrays.get("hessian/x")
     if record.get("hot") is not None:
-        index = arrays["hot/index"]
+        index = jnp.asarray(arrays["hot/index"])
 
         def rows(leaf: Any) -> Any:
             return jax.ShapeDtypeStruct((len(index), *leaf.shape[1:]), leaf.dtype)
 
-        items = read_tree("hot/items", arrays, jax.tree.map(rows, data))
-        options["hot"] = core.Batch(jnp.asarray(index), items)
+        options["hot"] = read_tree("hot", arrays, core.Batch(index, jax.tree.map(rows, data)))
     return control_variate(**options)
 
 
