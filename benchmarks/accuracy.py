@@ -1,7 +1,8 @@
 """Is the four-argument call right, and does it know? `python benchmarks/accuracy.py`.
 
     python benchmarks/accuracy.py --problems pima poisson --forms glm plain --seeds 10
-    python benchmarks/accuracy.py --budget 200            passes over the data, everything included
+    python benchmarks/accuracy.py --budget 200            passes over the data, everything included;
+                                                          the run lasts until they are spent
 
 For each problem of the table (problems.py), form (`vr.glm`, or a plain `vr.Posterior` where d <= 50)
 and seed: `vr.sample(key, posterior, data, init)`, its errors against the reference, and the bounds of
@@ -34,7 +35,7 @@ def measure(problem: Problem, form: str, budget: float | None, seed: int) -> dic
     """One run and its errors."""
     posterior = problem.posterior if form == "glm" else problem.plain
     data = jax.tree.map(jnp.asarray, problem.data)
-    options = {} if budget is None else {"budget": f"{budget:g} passes"}
+    options = {} if budget is None else {"budget": f"{budget:g} passes", "ess": 1e6}
     began = time.process_time()
     result = vr.sample(
         jax.random.key(seed), posterior, data, problem.init, progress=False, **options

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracle import Table, importance, laplace
-from problems import PROBLEMS, REFERENCES, SPEED, TABLE, TRAPS, regression
+from problems import MU, PROBLEMS, REFERENCES, SCHOOLS, SPEED, TABLE, TAU, TRAPS, regression
 
 import vrsgmcmc as vr
 
@@ -53,6 +53,45 @@ def test_four_arguments_are_enough(name, kind, seed):
     means, sds = errors(problem, result)
     assert not np.any(result.diverged)
     assert (means.max() <= MEAN, sds.max() <= SD) == (True, True), (means.max(), sds.max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", TRAPS)
+def test_traps_are_told_apart_from_success(name, seed):
+    """Two modes, and a funnel: the verdict is "Not good"."""
+    problem = PROBLEMS[name]()
+    options = {"budget": "3e6 passes"} if name == "funnel" else {}  # of eight rows
+    result = vr.sample(
+        seed, problem.posterior, problem.data, problem.init, progress=False, **options
+    )
+    assert not result.accuracy().good
+
+
+def test_eight_schools_without_their_funnel_are_right():
+    """Ten parameters and eight rows: theta_j = mu + tau z_j. The funnel's exact moments of mu, tau."""
+    y, sd = SCHOOLS
+
+    def logprior(w):
+        return (
+            -0.5 * (w["mu"] / MU) ** 2
+            - 0.5 * ((w["log_tau"] - TAU[0]) / TAU[1]) ** 2
+            - 0.5 * jnp.sum(w["z"] ** 2)
+        )
+
+    def loglik(w, school):
+        j, y, sd = school
+        return -0.5 * ((y - w["mu"] - jnp.exp(w["log_tau"]) * w["z"][j]) / sd) ** 2
+
+    data = np.arange(8), y, sd
+    init = {"mu": jnp.array(0.0), "log_tau": jnp.array(0.0), "z": jnp.zeros(8)}
+    result = vr.sample(0, vr.Posterior(logprior, loglik), data, init, ess=1000, progress=False)
+    assert result.settings["integrator"].name == "nuts"
+    exact = PROBLEMS["funnel"]().reference
+    for name, place in (("mu", 8), ("log_tau", 9)):
+        draws = np.asarray(result.draws[name], float)
+        assert abs(draws.mean() - exact.mean[place]) < 5 / np.sqrt(1000) * exact.sd[place]
+        assert abs(draws.std() / exact.sd[place] - 1) < 5 / np.sqrt(2000) + 0.05
 
 
 @pytest.mark.slow

@@ -349,7 +349,9 @@ def test_a_small_run_from_the_grid_to_the_page(tmp_path):
     assert pair.report.claims[-1].text.startswith("b: ")
 
 
-@pytest.mark.parametrize("passes", [1.3, 3, 9, 20])
+@pytest.mark.parametrize(
+    "passes", [1.3, 20, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 9))]
+)
 def test_no_method_gets_more_passes_than_it_should(passes):
     methods = {name: METHODS[name] for name in (SGLD, SVRG)}
     settings = Settings(passes=passes, seeds=1)

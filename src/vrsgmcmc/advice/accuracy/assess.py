@@ -199,6 +199,7 @@ def assess_predictions(result: Result, allowance: float, modes: str, ended_by: s
         ]
     )
     moments = effective(values)
+    doubt = "how much each of the modes weighs is not known (a network declares network=True)"
     return Accuracy(
         mean=Z * moments.mean_error,
         sd=Z * moments.sd_error,
@@ -215,6 +216,7 @@ def assess_predictions(result: Result, allowance: float, modes: str, ended_by: s
         ended_by=ended_by,
         modes=modes,
         notes=("Judged by the log-likelihoods of rows, not by the weights.",),
+        doubt=doubt if modes and not posterior.network else "",
     )
 
 

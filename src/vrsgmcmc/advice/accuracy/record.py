@@ -31,6 +31,7 @@ class Accuracy:
     ended_by: str = ""
     modes: str = ""
     notes: tuple[str, ...] = ()
+    doubt: str = ""  # what no measurement here can tell, and without which a result is not good
 
     @property
     def worst(self) -> tuple[float, float]:
@@ -53,6 +54,8 @@ class Accuracy:
             reasons.append(
                 f"on all data the chain is {self.virial:.2f} times as wide as the posterior allows"
             )
+        if self.doubt:
+            reasons.append(self.doubt)
         return reasons
 
     @property

@@ -31,6 +31,7 @@ from .search import decide_by_search
 from .site import Site
 from .trial import try_out
 
+SMALL = 500  # parameters: with more of them than data, and no glm, a model is taken for a network
 LARGEST_DENSE, LARGEST_LOW_RANK = 2_000, 100_000  # parameters
 SHARE, LEAST_PASSES, GLM_PASSES = 0.15, 4.0, 15.0
 NOMINAL = 400.0  # passes that a run without a budget is thought to take
@@ -56,14 +57,15 @@ def decide(
     most = pilot_allowance(request, size, glm)
     spent = 0
 
-    def search(why: str) -> Decision:
-        return decide_by_search(key, posterior, data, init, request, why, spent)
+    def search(why: str, network: bool = True) -> Decision:
+        decision = decide_by_search(key, posterior, data, init, request, why, spent)
+        return replace(decision, network=network)
 
     if posterior.augment is not None:
         return search("the data are augmented, so no point is a mode for all of them")
     if posterior.network:
         return search("a network has many equal modes")
-    if dimension > size and not glm:
+    if dimension > max(size, SMALL) and not glm:
         return search(f"{dimension:,} parameters are more than the {size:,} data")
     kind = metric_kind(request, dimension)
     located = run.locate_mode(
@@ -73,7 +75,8 @@ def decide(
     if not located.distance < FAR:
         return search(
             f"the search for a mode ended {located.distance:.2g} posterior standard deviations away "
-            "from it (scale the columns alike, start elsewhere, or give a larger budget)"
+            "from it (scale the columns alike, start elsewhere, or give a larger budget)",
+            network=False,
         )
     notes, orders, metric = list(located.notes), [1, 2], located.metric
     if isinstance(posterior, core.GLM) and posterior.concave:
@@ -84,7 +87,7 @@ def decide(
         ends = run.find_modes(posterior, data, init, located, **options)
         spent, modes = spent + ends.evaluations, str(ends)
         if ends.count > 1:
-            return search(modes)
+            return replace(search(modes), modes=modes)
         options = {"most": KINKS * most if np.isfinite(request.evaluations) else np.inf}
         kinks, cost = run.has_kinks(posterior, data, located, core.fold(key, 2**20 + 4), **options)
         spent += cost

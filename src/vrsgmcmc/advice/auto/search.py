@@ -107,7 +107,6 @@ def decide_by_search(
         np.inf,
         int(spent),
         request.evaluations,
-        network=True,
         notes=tuple(notes if request.names("metric") and request.metric is not None else ()),
         why=f"Chosen by a search, because {why}: half of {best:.2g}, the step size that fitted "
         f"the data best in {steps} steps. The first half of the run is burn-in.",

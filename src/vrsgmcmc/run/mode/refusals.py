@@ -17,6 +17,7 @@ DRAWS, DRAW_NUMBERS = (
     2**24,
 )  # of the Gaussian at the mode, to look for a support's end
 FALL = 0.3  # of the fall that a quadratic promises at one sd: less, and there is no mode
+DISTANCES, DEEP = (3.0, 12.0, 50.0, 200.0), 5.0  # sds to look at, and how far down is an end
 LOPSIDED = 3.0  # times as far a fall on one side as on the other
 COARSE = 0.01  # of a standard deviation of the gradient in z
 UPWARDS = (
@@ -114,7 +115,9 @@ def refuse_flat(full: Target, look: Target, place: Place, factor: Factor) -> Non
             low, high = sorted(falls(look, place.x, direction, (1.0, -1.0)))
             if low > FALL and high < LOPSIDED * low:
                 continue
-        if min(falls(full, place.x, direction, (far, -1.0))) < FALL:
+        if min(falls(full, place.x, direction, (far, -1.0))) < FALL and not all(
+            ends(full, place.x, way * direction) for way in (1.0, -1.0)
+        ):
             names = name_largest(full, direction * factor.scale)
             raise NoMode(
                 f"the log posterior has no mode: it hardly falls along a direction of {names} "
@@ -134,6 +137,13 @@ def falls(target: Target, x: Vector, direction: Vector, ways: tuple[float, ...])
     start = target.slope(x)[1] @ direction
     slopes = [(target.slope(x + way * direction)[1] @ direction, way) for way in ways]
     return [float((start - slope) / way) if np.isfinite(slope) else 1.0 for slope, way in slopes]
+
+
+def ends(target: Target, x: Vector, direction: Vector) -> bool:
+    """Whether the log posterior is far down somewhere along a direction: it is no quadratic, but ends."""
+    start = target.slope(x)[0]
+    values = (target.slope(x + far * direction)[0] for far in DISTANCES)
+    return any(not np.isfinite(value) or start - value > DEEP for value in values)
 
 
 def refuse_support(target: Target, x: Vector, metric: core.Metric, seed: int) -> None:
