@@ -25,16 +25,12 @@ PART_OPERATION = 2**17  # and so many bytes for each operation, so that it is wo
 LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
 
 
-def datum_keys(augment_key: PRNGKey, batch: Batch):
-    """The augmentation key of each datum: it belongs to the datum, not to the moment."""
-    return jax.vmap(lambda index: jax.random.fold_in(augment_key, index))(batch.index)
-
-
 def augment_batch(posterior: Posterior, batch: Batch, augment_key: PRNGKey) -> PyTree:
-    """The data as the model sees them."""
+    """The data as the model sees them; their keys belong to the datum, not to the moment."""
     if posterior.augment is None:
         return batch.items
-    return jax.vmap(posterior.augment)(datum_keys(augment_key, batch), batch.items)
+    keys = jax.vmap(lambda index: jax.random.fold_in(augment_key, index))(batch.index)
+    return jax.vmap(posterior.augment)(keys, batch.items)
 
 
 def prior_gradient(posterior: Posterior, params: Params) -> Params:

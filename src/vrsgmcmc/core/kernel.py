@@ -187,8 +187,7 @@ def kernel(
     batch_size = used_batch_size(estimator, size, batch_size)
     check_sizes("kernel", estimator, size, batch_size)
     clip = clip if clip is None else positive("kernel", "clip", clip)
-    options = {"step_size": None, "batch_size": batch_size, "clip": clip, "metric": metric}
-    sampler = Sampler(estimator, integrator, **options)
+    sampler = Sampler(estimator, integrator, None, batch_size, clip=clip, metric=metric)
     return Kernel(posterior, sampler, size)
 
 
