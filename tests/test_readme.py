@@ -193,7 +193,9 @@ def test_the_networks_of_networks_learn_what_they_are_shown(elsewhere, capsys):
     assert names["error"] < 0.1
     assert error == f"{names['error']:.0%} of the test images are in the wrong class"
     assert 1 < float(perplexity.split()[1]) < 1.5
-    net = names["resnet"].initial(2, channels=1, width=2, blocks=1)(jax.random.key(0))
+    net = names["resnet"].initial(2, norm="batch_norm", channels=1, width=2, blocks=1)(
+        jax.random.key(0)
+    )
     found = names["predictions"](net, (names["x"][200:], names["groups"][0]))
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
 

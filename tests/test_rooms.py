@@ -28,7 +28,7 @@ ROOMS = {  # a room -> the rooms it may import
 }
 FACADE = {"": ROOMS, "store": ["run"], "diagnostics": ["advice"], "__main__": ["cli"]}
 SEPARATE = {("core", "estimators"), ("core", "integrators")}  # files that never import each other
-SHARED = {"anchored", "centered", "tables", "taylor"}  # but for what several of them share
+SHARED = {"anchored", "centered", "tables", "taylor", "underdamped"}  # but for what several share
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

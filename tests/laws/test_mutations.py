@@ -99,14 +99,14 @@ MUTATIONS = [
     ),
     Mutation(
         "SGHMC: first momentum ignores the temperature",
-        "core/integrators/sghmc.py",
+        "core/integrators/underdamped.py",
         "normal_like(key, params, jnp.sqrt(self.temperature))",
         "normal_like(key, params)",
         INTEGRATORS,
     ),
     Mutation(
         "SGHMC: first momentum with half the variance",
-        "core/integrators/sghmc.py",
+        "core/integrators/underdamped.py",
         "normal_like(key, params, jnp.sqrt(self.temperature))",
         "normal_like(key, params, jnp.sqrt(self.temperature / 2))",
         INTEGRATORS,

@@ -38,9 +38,7 @@ class Program:
     """What the compiled program depends on, besides shapes and the static fields of the sampler."""
 
     posterior: Posterior
-    methods: tuple[
-        type, ...
-    ]  # of estimator, integrator and metric, where JAX cannot tell them apart
+    methods: tuple[type, ...]  # of estimator, integrator, metric: JAX may not tell them apart
     size: int
     cycle: int  # m: steps of a cycle; a block where nothing is refreshed in between
     part: int  # data of one part of a refresh

@@ -25,16 +25,12 @@ PART_OPERATION = 2**17  # and so many bytes for each operation, so that it is wo
 LARGEST_PART = 128  # XLA adds rows one after another: more of them in float32 cost digits
 
 
-def datum_keys(augment_key: PRNGKey, batch: Batch):
-    """The augmentation key of each datum: it belongs to the datum, not to the moment."""
-    return jax.vmap(lambda index: jax.random.fold_in(augment_key, index))(batch.index)
-
-
 def augment_batch(posterior: Posterior, batch: Batch, augment_key: PRNGKey) -> PyTree:
-    """The data as the model sees them."""
+    """The data as the model sees them; their keys belong to the datum, not to the moment."""
     if posterior.augment is None:
         return batch.items
-    return jax.vmap(posterior.augment)(datum_keys(augment_key, batch), batch.items)
+    keys = jax.vmap(lambda index: jax.random.fold_in(augment_key, index))(batch.index)
+    return jax.vmap(posterior.augment)(keys, batch.items)
 
 
 def prior_gradient(posterior: Posterior, params: Params) -> Params:
@@ -59,6 +55,14 @@ def row_gradients(
     )
 
 
+def likelihood(
+    posterior: Posterior, params: Params, batch: Batch, augment_key: PRNGKey, present: Any
+) -> Float[Array, ""]:
+    """sum_i loglik(x, d_i) over the batch (those `present`, where given)."""
+    rows = row_likelihoods(posterior, params, batch, augment_key)
+    return jnp.sum(rows if present is None else rows * present.astype(rows.dtype))
+
+
 def likelihood_gradient(
     posterior: Posterior,
     params: Params,
@@ -67,21 +71,16 @@ def likelihood_gradient(
     present: Float[Array, " b"] | None = None,
 ) -> Params:
     """sum_i grad loglik(x, d_i) over the batch (those `present`, where given)."""
-
-    def total(params, batch, present):
-        rows = row_likelihoods(posterior, params, batch, augment_key)
-        return jnp.sum(rows if present is None else rows * present.astype(rows.dtype))
-
-    count = batch.index.shape[0]
-    parts, part = cut(count, part_size(posterior, params, batch.items))
+    gradient = jax.grad(likelihood, 1)
+    parts, part = cut_batch(posterior, params, batch)
     if parts <= 1:
-        return jax.grad(total)(params, batch, present)
+        return gradient(posterior, params, batch, augment_key, present)
 
     def one_part(number, accumulated):
         rows, fresh = split_part(number, part, batch)
         if present is not None:
             fresh = fresh * split_part(number, part, Batch(batch.index, present))[0].items
-        return add(accumulated, jax.grad(total)(params, rows, fresh))
+        return add(accumulated, gradient(posterior, params, rows, augment_key, fresh))
 
     return jax.lax.fori_loop(0, parts, one_part, empty_sum(params)).value
 
@@ -101,17 +100,12 @@ def log_posterior_gradient(posterior: Posterior, params: Params, batch: Batch) -
 def _value_and_gradient(
     posterior: Posterior, params: Params, batch: Batch
 ) -> tuple[Float[Array, ""], Params]:
-    augment_key = jax.random.key(0)
-    parts, part = cut(batch.index.shape[0], part_size(posterior, params, batch.items))
-
-    def likelihood(params, rows, fresh):
-        terms = row_likelihoods(posterior, params, rows, augment_key)
-        return jnp.sum(terms * fresh.astype(terms.dtype))
+    augment_key, both = jax.random.key(0), jax.value_and_grad(likelihood, 1)
+    parts, part = cut_batch(posterior, params, batch)
 
     def one_part(number, accumulated):
-        return add(
-            accumulated, jax.value_and_grad(likelihood)(params, *split_part(number, part, batch))
-        )
+        rows, fresh = split_part(number, part, batch)
+        return add(accumulated, both(posterior, params, rows, augment_key, fresh))
 
     prior = jax.value_and_grad(posterior.logprior)(params)
     total = jax.lax.fori_loop(0, parts, one_part, empty_sum(prior))
@@ -135,6 +129,11 @@ def cut(count: int, most: int) -> tuple[int, int]:
     even = {parts: -(-count // parts) for parts in (fewest, fewest + 1)}
     parts = min(even, key=lambda parts: parts * even[parts])
     return parts, even[parts]
+
+
+def cut_batch(posterior: Posterior, params: Params, batch: Batch) -> tuple[int, int]:
+    """How many parts to differentiate a batch in, and the rows of each."""
+    return cut(batch.index.shape[0], part_size(posterior, params, batch.items))
 
 
 def split_part(number: Any, part: int, batch: Batch) -> tuple[Batch, Float[Array, " part"]]:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from .arguments import positive, whole
-from .gradients import cut, log_posterior, part_size, split_part
+from .gradients import cut_batch, log_posterior, split_part
 from .metric import Metric, as_metric
 from .rng import as_key, common, fold
 from .sampler import Sampler
@@ -79,9 +79,7 @@ class Kernel:
         key = as_key(key)
         if not self.anchor_size:
             return ()
-        parts, rows = cut(
-            part.index.shape[0], part_size(self.posterior, state.position, part.items)
-        )
+        parts, rows = cut_batch(self.posterior, state.position, part)
 
         def one_part(number, partial_sum):
             some, fresh = split_part(number, rows, part)
@@ -189,8 +187,7 @@ def kernel(
     batch_size = used_batch_size(estimator, size, batch_size)
     check_sizes("kernel", estimator, size, batch_size)
     clip = clip if clip is None else positive("kernel", "clip", clip)
-    options = {"step_size": None, "batch_size": batch_size, "clip": clip, "metric": metric}
-    sampler = Sampler(estimator, integrator, **options)
+    sampler = Sampler(estimator, integrator, None, batch_size, clip=clip, metric=metric)
     return Kernel(posterior, sampler, size)
 
 

@@ -145,9 +145,7 @@ class Preconditioned(Integrator):
         def in_z(z: Params) -> Any:
             value = gradient(cast(metric.position(z), position))
             if isinstance(self.integrator, DensityIntegrator):
-                return (
-                    value  # the density, up to a constant; its gradient follows by the chain rule
-                )
+                return value  # the density, up to a constant
             return metric.gradient(value)
 
         z, inner = self.integrator.step(key, dynamics.z, dynamics.dynamics, in_z, step_size, size)

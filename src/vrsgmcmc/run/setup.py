@@ -57,12 +57,9 @@ class Setup:
     @property
     def longest_chunk(self) -> int:
         """Units that one chunk can take: its draws must fit their slots."""
-        slots = self.program.slots
-        return (
-            min(compiled.LONGEST_CHUNK, (slots - 1) * self.thin)
-            if slots
-            else compiled.LONGEST_CHUNK
-        )
+        if not (slots := self.program.slots):
+            return compiled.LONGEST_CHUNK
+        return min(compiled.LONGEST_CHUNK, (slots - 1) * self.thin)
 
     def draws_before(self, step: int) -> int:
         """How many draws the steps before `step` give."""
@@ -127,10 +124,9 @@ def set_up(
     core.check_pair(posterior, estimator, integrator)
     core.check_density(posterior, estimator, integrator, sampler.clip)
     core.check_metric(integrator, sampler.metric)
-    num_steps, num_chains, thin = (
-        core.whole("sample", name, value)
-        for name, value in (("num_steps", num_steps), ("num_chains", num_chains), ("thin", thin))
-    )
+    num_steps = core.whole("sample", "num_steps", num_steps)
+    num_chains = core.whole("sample", "num_chains", num_chains)
+    thin = core.whole("sample", "thin", thin)
     batch_size = core.whole("sample", "batch_size", sampler.batch_size)
     burn_in = core.whole("sample", "burn_in", burn_in, least=0)
     check_lengths(num_steps, burn_in, thin, keep)
@@ -195,20 +191,13 @@ def set_up(
         slots=slots,
         every_step=thin == 1,
     )
-    settings = {
-        **vars(replace(sampler, batch_size=batch_size, clip=clip)),
-        "num_steps": num_steps,
-        "num_chains": num_chains,
-        "burn_in": burn_in,
-        "thin": thin,
-        "weights": weights,
-        "chain_method": chain_method,
-        "data_size": size,
-    }
+    sampler = replace(sampler, batch_size=batch_size, clip=clip)
+    lengths = dict(num_steps=num_steps, num_chains=num_chains, burn_in=burn_in, thin=thin)
+    words = dict(weights=weights, chain_method=chain_method)
     return Setup(
         program=program,
         setting=core.Setting(
-            sampler=replace(sampler, step_size=None, batch_size=batch_size, clip=clip),
+            sampler=replace(sampler, step_size=None),
             data=data,
             observables=tuple(by_name.values()),
             burn_in_end=jnp.asarray(first + burn_in, jnp.int32),
@@ -222,12 +211,9 @@ def set_up(
         schedule=schedule,
         names=tuple(by_name),
         first=first,
-        num_steps=num_steps,
-        num_chains=num_chains,
-        burn_in=burn_in,
-        thin=thin,
         batched=batched,
-        settings=settings,
+        settings={**vars(sampler), **lengths, **words, "data_size": size},
+        **lengths,
     )
 
 

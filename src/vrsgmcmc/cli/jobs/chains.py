@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 SETTINGS = ("num_steps", "num_chains", "burn_in", "thin")
 REQUEST = {"num_steps": "auto", "burn_in": "auto", "thin": "auto", "num_chains": 4, "ess": ESS}
-NARROW = {
-    "float64": "float32",
-    "int64": "int32",
-}  # as JAX holds them, unless it is asked for 64 bits
+NARROW = {"float64": "float32", "int64": "int32"}  # as JAX holds them by default
 
 
 def differences(job: Job, chains: store.Run) -> list[str]:

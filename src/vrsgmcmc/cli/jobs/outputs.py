@@ -13,12 +13,8 @@ from pathlib import Path
 from vrsgmcmc.run.store import Folder, IrregularFile, RunError, record
 
 SUMS = "findings.sha256"
-FINDINGS, PREDICTIONS, REPORT, FIGURES = (
-    "findings.json",
-    "predictions.csv",
-    "report.html",
-    "figures",
-)
+FINDINGS, PREDICTIONS = "findings.json", "predictions.csv"
+REPORT, FIGURES = "report.html", "figures"
 NAMES = re.compile(r"findings\.json|predictions\.csv|report\.html|figures/[\w.-]{1,200}")
 LARGEST = 2**20  # bytes of the sums, and of the findings
 AGAIN = "`vrsgmcmc report RUN` makes it again"

@@ -83,13 +83,8 @@ class Taylor(Centered):
             rest = _linear_residual(*arguments)
         else:
             rest = _residual(*arguments, augment_key, self.order)
-        prior = prior_gradient(posterior, point)
-
-        def combine(old, prior, rest):
-            return old + prior + rest
-
-        old = self._extrapolate(memory, point)
-        return jax.tree.map(combine, old, prior, rest), memory
+        prior, old = prior_gradient(posterior, point), self._extrapolate(memory, point)
+        return jax.tree.map(lambda old, prior, rest: old + prior + rest, old, prior, rest), memory
 
     def _extrapolate(self, memory: Memory, point: Params) -> Params:
         """G(c) - H (x - c); G(c) for order 1."""
@@ -168,11 +163,7 @@ def _residual(
 
 
 def _linear_residual(
-    posterior: GLM,
-    center: Params,
-    point: Params,
-    rows: Batch,
-    weights: Float[Array, " b"],
+    posterior: GLM, center: Params, point: Params, rows: Batch, weights: Float[Array, " b"]
 ) -> Params:
     """The same of order 2 for a `GLM`: the residual in eta, pulled back."""
     x, y = rows.items

@@ -7,21 +7,18 @@ x' = x + h p',                                  p_0 ~ N(0, T I)
 import jax
 import jax.numpy as jnp
 
-from ..arguments import non_negative, positive
 from ..rng import normal_like
 from ..tree import cast
-from ..types import Integrator, description
+from ..types import description
+from .underdamped import Underdamped, heat_bath
 
 
 @description
-class SGHMC(Integrator):
+class SGHMC(Underdamped):
     name = "sghmc"
 
     friction: float
     temperature: float
-
-    def init(self, key, params):
-        return normal_like(key, params, jnp.sqrt(self.temperature))
 
     def step(self, key, position, dynamics, gradient, step_size, size):
         h, f = step_size, self.friction
@@ -37,6 +34,4 @@ def sghmc(friction: float, temperature: float = 1.0) -> SGHMC:
 
     - `friction`: f > 0; the best is near twice the root of the posterior's smallest curvature.
     """
-    return SGHMC(
-        positive("sghmc", "friction", friction), non_negative("sghmc", "temperature", temperature)
-    )
+    return SGHMC(*heat_bath("sghmc", friction, temperature))

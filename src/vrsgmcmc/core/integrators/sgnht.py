@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from .. import tree
-from ..arguments import non_negative, positive
 from ..rng import normal_like
 from ..tree import cast
-from ..types import Integrator, Params, Scalar, description
+from ..types import Params, Scalar, description
+from .underdamped import Underdamped, heat_bath
 
 
 class Thermostat(NamedTuple):
@@ -25,16 +25,15 @@ class Thermostat(NamedTuple):
 
 
 @description
-class SGNHT(Integrator):
+class SGNHT(Underdamped):
     name = "sgnht"
 
     friction: float
     temperature: float
 
     def init(self, key, params):
-        momentum = normal_like(key, params, jnp.sqrt(self.temperature))
         kind = jnp.result_type(*jax.tree.leaves(params))
-        return Thermostat(momentum, jnp.asarray(self.friction, kind))
+        return Thermostat(super().init(key, params), jnp.asarray(self.friction, kind))
 
     def step(self, key, position, dynamics: Thermostat, gradient, step_size, size):
         h, z = step_size, dynamics.friction
@@ -53,6 +52,4 @@ def sgnht(friction: float, temperature: float = 1.0) -> SGNHT:
 
     - `friction`: A > 0, the injected noise and the thermostat's first value.
     """
-    return SGNHT(
-        positive("sgnht", "friction", friction), non_negative("sgnht", "temperature", temperature)
-    )
+    return SGNHT(*heat_bath("sgnht", friction, temperature))

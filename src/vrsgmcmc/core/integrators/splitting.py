@@ -21,10 +21,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..arguments import non_negative, positive
 from ..rng import fold, normal_like
 from ..tree import cast
-from ..types import STATIC, Integrator, Params, PRNGKey, Scalar, description
+from ..types import STATIC, Params, PRNGKey, Scalar, description
+from .underdamped import Underdamped, heat_bath
 
 WORDS = ("BAOAB", "ABOBA", "OBABO", "BAOA", "UBU")
 
@@ -35,7 +35,7 @@ class Kinetic(NamedTuple):
 
 
 @description
-class Splitting(Integrator):
+class Splitting(Underdamped):
     name = "splitting"
 
     word: str = field(metadata=STATIC)
@@ -43,9 +43,8 @@ class Splitting(Integrator):
     temperature: float
 
     def init(self, key, params):
-        momentum = normal_like(key, params, jnp.sqrt(self.temperature))
         kind = jnp.result_type(*jax.tree.leaves(params))
-        return Kinetic(momentum, jnp.zeros((), kind))
+        return Kinetic(super().init(key, params), jnp.zeros((), kind))
 
     def step(self, key, position, dynamics: Kinetic, gradient, step_size, size):
         body = 1 + max(self.word.rfind("A"), self.word.rfind("U"))
@@ -109,11 +108,7 @@ def splitting(word: str, friction: float, temperature: float = 1.0) -> Splitting
     - `friction`: f > 0.
     """
     _check_word(word)
-    return Splitting(
-        word,
-        positive("splitting", "friction", friction),
-        non_negative("splitting", "temperature", temperature),
-    )
+    return Splitting(word, *heat_bath("splitting", friction, temperature))
 
 
 def _check_word(word: object) -> None:

@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from .errors import ClosedFile, IrregularFile, RunError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_AT_ONCE = 2**22
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a directory",
@@ -59,7 +60,7 @@ class Folder:
     def walk(self, parts: list[str], make: bool = False) -> Iterator[int]:
         """A handle of a folder in the directory, while the block runs."""
         try:
-            handles = [os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+            handles = [os.open(self.path, DIRECTORY)]
         except (FileNotFoundError, NotADirectoryError):
             raise self.lost() from None
         except PermissionError as error:
@@ -69,20 +70,20 @@ class Folder:
                 if self.identity is not None:
                     raise self.lost()
                 self.identity = there
-            for depth, part in enumerate(parts):
-                handles.append(self.step(handles[-1], parts[: depth + 1], part, make))
+            for depth in range(1, len(parts) + 1):
+                handles.append(self.step(handles[-1], parts[:depth], make))
             yield handles[-1]
         finally:
             for handle in handles:
                 os.close(handle)
 
-    def step(self, handle: int, parts: list[str], part: str, make: bool) -> int:
-        """A handle of one folder inside another."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    def step(self, handle: int, parts: list[str], make: bool) -> int:
+        """A handle of the last folder of `parts`, inside the one before it."""
+        part = parts[-1]
         if make and not is_there(handle, part):
             os.mkdir(part, dir_fd=handle)
         try:
-            return os.open(part, flags, dir_fd=handle)
+            return os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
         except PermissionError as error:
             raise closed(self.path.joinpath(*parts), error) from None
         except OSError as error:
@@ -144,11 +145,9 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether there is anything of this name."""
-        try:
-            with self.walk(split(name)[:-1]) as handle:
-                return is_there(handle, os.path.basename(name))
-        except FileNotFoundError:
-            return False
+        with suppress(FileNotFoundError), self.walk(split(name)[:-1]) as handle:
+            return is_there(handle, os.path.basename(name))
+        return False
 
     def names(self, below: str = "") -> list[str]:
         """What a folder holds."""
@@ -242,11 +241,8 @@ class Folder:
 
     def sync_file(self, name: str) -> None:
         """Sync one file; one that was renamed since was synced before."""
-        try:
-            with self.open(name) as handle:
-                os.fsync(handle)
-        except FileNotFoundError:
-            return
+        with suppress(FileNotFoundError), self.open(name) as handle:
+            os.fsync(handle)
 
     def check_single(self, handle: int, name: str) -> None:
         """Refuse to change a file that has another name, maybe outside of the directory."""
@@ -268,7 +264,7 @@ class Folder:
             except BlockingIOError:
                 raise RunError(message) from None
             self.locks[name] = identity(os.fstat(handle))
-            self.handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.handle = os.open(self.path, DIRECTORY)
             stack.callback(self.release, name)
             self.check_lock(name, message)
             yield
@@ -322,11 +318,10 @@ def identity(status: os.stat_result) -> tuple[int, int]:
 
 def is_there(handle: int, part: str) -> bool:
     """Whether an open folder holds anything of this name."""
-    try:
+    with suppress(FileNotFoundError):
         os.stat(part, dir_fd=handle, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def split(name: str) -> list[str]:

@@ -51,10 +51,8 @@ def scheme(integrator: Integrator, step_size: float) -> Scheme:
     if integrator.name == "sgld":  # x' = x + h g + sqrt(2 h T) xi
         noise = Flow(np.eye(1), 2 * h * T * np.eye(1))
         return Scheme(identity(1), noise, np.array([h]), np.zeros(1))
-    if (
-        integrator.name == "leimkuhler_matthews"
-    ):  # p = sqrt(T) xi; x' = x + h g + sqrt(h/2) (p + p')
-        root = np.sqrt(h / 2)
+    if integrator.name == "leimkuhler_matthews":
+        root = np.sqrt(h / 2)  # p = sqrt(T) xi;  x' = x + h g + sqrt(h/2) (p + p')
         noise = Flow(np.array([[1, root], [0, 0]]), T * np.array([[h / 2, root], [root, 1]]))
         return Scheme(identity(2), noise, np.array([h, 0]), np.zeros(2))
     if integrator.name == "sghmc":  # p' = (1 - h f) p + h g + sqrt(2 f T h) xi;  x' = x + h p'

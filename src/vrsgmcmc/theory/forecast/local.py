@@ -49,9 +49,7 @@ class Local(NamedTuple):
     covariance: Float[Array, "d d"]  # S, per datum
     spread: Float[Array, "d d"]  # C, per datum
     evaluations: int  # its cost; a Hessian-vector product counts 2
-    unresolved: int = (
-        0  # directions whose curvature is a floor: it was negative, or lost in rounding
-    )
+    unresolved: int = 0  # directions with a floor for a curvature that was negative, or rounding
 
     @property
     def variances(self) -> Float[Array, " d"]:
