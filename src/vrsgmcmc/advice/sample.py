@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vrsgmcmc import core, run
-from vrsgmcmc.core.estimators import minibatch
+from vrsgmcmc.core.estimators import full, minibatch
 from vrsgmcmc.core.integrators import sgld
 from vrsgmcmc.run import store
 
@@ -25,6 +25,8 @@ from .auto import AUTO, MEMORY, Decision, Request, decide, make_request
 from .auto.centre import find_curvature
 from .auto.files import load_accuracy, load_decision, save_accuracy, save_decision
 from .auto.length import stop_at
+
+MANY = 10**6  # steps: more than what an observable asks for
 
 
 @run.explain_keywords
@@ -141,11 +143,30 @@ def sample(
     data, size = run.as_data(data)
     options = {"clip": clip, "num_chains": num_chains, "memory_limit": memory_limit}
     request = make_request("sample", key, size, budget, ess, **named, **options)
+    check_arguments(key, posterior, data, init, request, rest)
     return sample_by_request(key, posterior, data, init, request, rest, run_dir, progress)
 
 
 def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
+
+
+def check_arguments(
+    key: Any,
+    posterior: core.Posterior,
+    data: core.Data,
+    init: Any,
+    request: Request,
+    rest: Mapping[str, Any],
+) -> None:
+    """Refuse a model, data, start or methods that no run could have, before any search."""
+    pair = request.value("estimator", minibatch()), request.value("integrator", sgld())
+    core.check_pair(posterior, *pair)
+    core.check_density(posterior, full(), pair[1], request.clip)
+    method = "vmap" if is_auto(rest["chain_method"]) else rest["chain_method"]
+    sampler = core.Sampler(minibatch(), sgld(), 1.0, 1)
+    lengths = {"num_steps": MANY, "num_chains": request.num_chains, "draws_in_memory": False}
+    run.set_up(key, posterior, data, init, sampler, **lengths, **{**rest, "chain_method": method})
 
 
 def sample_by_request(
@@ -174,7 +195,7 @@ def sample_by_request(
     stop = stop_at(decision.steps, decision.ess) if len(decision.steps) > 1 else None
     result = run.run_chains(setup, run_dir, progress, warn=True, stop=stop)
     result = replace(result, decision=decision, assess=assess)
-    if result.interrupted or result.draws is None or result.diverged.all():
+    if result.interrupted or result.draws is None:
         return result
     measure = partial(judge, decision)
     record = measure(result) if run_dir is None else assess_run(run_dir, result, measure)
@@ -239,8 +260,7 @@ def judge(decision: Decision, result: run.Result) -> Accuracy:
         result,
         allowance=left if np.isfinite(left) else None,
         network=decision.network,
-        mode=decision.mode,
-        laplace_sd=decision.laplace_sd,
+        laplace=(decision.laplace_mean, decision.laplace_sd),
         modes=decision.modes,
         ended_by=ended_by,
     )

@@ -53,7 +53,9 @@ class Loop:
         pace: Pace,
         clock: Clock = time.monotonic,
         stop: Stop | None = None,
+        quiet: bool = False,
     ):
+        self.quiet = quiet
         self.setup, self.storage, self.pace, self.clock = setup, storage, pace, clock
         self.stop, self.enough = stop, False
         label = f"{setup.sampler.estimator.name} + {setup.sampler.integrator.name}"
@@ -207,7 +209,8 @@ class Loop:
             roots, carry = jax.tree.map(lambda leaf: leaf[c], (roots, carry))
         divergence, self.frozen[c] = locate(self.setup, c, roots, carry, span, schedule)
         self.divergences[c] = divergence
-        logger.warning("%s", divergence)
+        if not self.quiet:
+            logger.warning("%s", divergence)
 
     def report_progress(self) -> None:
         setup, size = self.setup, self.setup.program.size

@@ -137,6 +137,8 @@ class Result:
             f"over {self.settings['data_size']:,} data in all, {self.seconds:.3g} s",
             *(str(each) for each in (self.decision, self.record, *self.divergences) if each),
         ]
+        if self.decision is not None and self.record is None:
+            lines.append("How right it is was not measured.")
         return "\n".join(lines)
 
     @cached_property

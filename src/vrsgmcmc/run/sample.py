@@ -133,14 +133,16 @@ def run_chains(
     pace: Pace | None = None,
     warn: bool = False,
     stop: Stop | None = None,
+    quiet: bool = False,
 ) -> Result:
     """Run, resume or load what was set up; `pace` sizes its chunks, `warn` looks where they ended.
 
-    `stop` says when it may end before its last step.
+    `stop` says when it may end before its last step. `quiet`: chains that become non-finite are in the
+    result, and not in the log.
     """
 
     def run(storage: MemoryStorage | DirectoryStorage) -> Result:
-        result = Loop(setup, storage, progress, pace or Pace(), stop=stop).run()
+        result = Loop(setup, storage, progress, pace or Pace(), stop=stop, quiet=quiet).run()
         if warn:
             check_result(setup, result)
         return result

@@ -30,6 +30,7 @@ STATES = 4  # for the look at all data
 ROWS = 256  # whose predictions are judged
 FEWEST_DRAWS, MOST_DRAWS = 100, 2000  # of each chain, for predictions
 Z = 1.96
+FEW = 5  # parameters: one alone tells little of the bias, so the look is longer
 NEARLY_ALL = 0.95  # of a chain's variance: more than that cannot be told to be bias
 
 
@@ -38,8 +39,7 @@ def assess(
     *,
     allowance: float | None = None,
     network: bool = False,
-    mode: core.Params | None = None,
-    laplace_sd: np.ndarray | None = None,
+    laplace: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
     modes: str = "",
     ended_by: str = "",
     seed: int = 0,
@@ -54,18 +54,22 @@ def assess(
         raise ValueError(
             "accuracy: this result was read from disk without its model. Sample again."
         )
+    few = core.tree.size(result.state.position) < FEW * len(result.diverged)
     if allowance is None:
-        allowance = SHARE * result.evaluations
+        allowance = SHARE * result.evaluations * (4 if few else 1)
+    if result.diverged.all():
+        return assess_nothing(result)
     if network or result.context.posterior.network:
         return assess_predictions(result, allowance, modes, ended_by)
     moments = effective(result.draws)
     names = scalar_names(result)
     none = np.zeros_like(moments.mean)
     mean, sd = Z * moments.mean_error, Z * moments.sd_error
-    spent, notes, largest = 0, [], 0.0
+    spent, notes, largest = 0, [], 0.0  # NaN: not measured
     bias = measure_bias(result, moments, 0.75 * allowance, seed)
     if isinstance(bias, str):
-        notes.append(bias) if bias else None
+        if bias:
+            notes, largest = [bias], float("nan")
     else:
         spent += bias.evaluations
         half = bias.variance_error / 2
@@ -76,11 +80,11 @@ def assess(
         sd = sd - np.abs(widening) + np.abs(factor - 1)
         mean, shift = mean * factor, shift * factor
         largest = float(max(np.abs(shift).max(), np.abs(factor - 1).max()))
-    virial, error, cost = measure_virial(result, moments, mode, allowance - spent, seed)
+    virial, error, cost = measure_virial(result, moments, allowance - spent, seed)
     spent += cost
-    laplace_mean = None
-    if mode is not None and laplace_sd is not None:
-        laplace_mean = (moments.mean - np.asarray(ravel_pytree(mode)[0], float)) / moments.sd
+    laplace_mean, laplace_sd = laplace
+    if laplace_mean is not None and laplace_sd is not None:
+        laplace_mean = (moments.mean - laplace_mean) / moments.sd
         laplace_sd = moments.sd / laplace_sd
     return Accuracy(
         mean=mean,
@@ -98,6 +102,35 @@ def assess(
         ended_by=ended_by,
         modes=modes,
         notes=tuple(notes),
+        doubt=lost_chains(result),
+    )
+
+
+def lost_chains(result: Result) -> str:
+    """Chains that became non-finite: the posterior reaches where they went."""
+    count = int(np.sum(result.diverged))
+    if not count:
+        return ""
+    return f"{count} of {len(result.diverged)} chains became non-finite ({result.divergences[0]})"
+
+
+def assess_nothing(result: Result) -> Accuracy:
+    """Every chain became non-finite."""
+    none, nan = np.array([]), float("nan")
+    return Accuracy(
+        none,
+        none,
+        (),
+        "parameter",
+        0.0,
+        nan,
+        nan,
+        nan,
+        nan,
+        None,
+        None,
+        0,
+        doubt=lost_chains(result),
     )
 
 
@@ -120,7 +153,7 @@ def bound(
     """
     center = float(np.mean(bias)) if common and len(bias) > 1 else 0.0
     spread = max(float(np.mean((bias - center) ** 2 - bias_error**2)), 0.0)
-    if len(bias) < 5:  # too few to tell scatter from chance
+    if len(bias) < FEW:  # too few to tell scatter from chance
         spread = max(spread, float(np.mean(bias_error**2)))
     weight = spread / (spread + bias_error**2 + 1e-300)
     shrunk = center + weight * (bias - center)
@@ -158,7 +191,7 @@ def measure_bias(result: Result, moments: Effective, allowance: float, seed: int
 
 
 def measure_virial(
-    result: Result, moments: Effective, mode: core.Params | None, allowance: float, seed: int
+    result: Result, moments: Effective, allowance: float, seed: int
 ) -> tuple[float, float, int]:
     """-E (x - c) . g(x) / d over a few states, its standard error, and the evaluations."""
     posterior, data, _ = result.context
@@ -216,7 +249,7 @@ def assess_predictions(result: Result, allowance: float, modes: str, ended_by: s
         ended_by=ended_by,
         modes=modes,
         notes=("Judged by the log-likelihoods of rows, not by the weights.",),
-        doubt=doubt if modes and not posterior.network else "",
+        doubt=lost_chains(result) or (doubt if modes and not posterior.network else ""),
     )
 
 

@@ -66,9 +66,12 @@ class Accuracy:
     def verdict(self) -> str:
         mean, sd = self.worst
         if self.good:
+            good = "Good"
+            if self.subject == "parameter" and np.isnan(self.bias):
+                good = "Good but for the bias of its steps, which was not measured"
             text = (
-                f"Good: every {self.subject}'s mean is within {mean:.2g} sd and its sd within {sd:.0%} "
-                "(95 %)."
+                f"{good}: every {self.subject}'s mean is within {mean:.2g} sd and its sd within "
+                f"{sd:.0%} (95 % for each)."
             )
         else:
             text = f"Not good: {'; '.join(self.problems)}."

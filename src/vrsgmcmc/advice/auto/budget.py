@@ -8,7 +8,11 @@ from typing import Any
 
 from vrsgmcmc.core import positive
 
-SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0}
+SECONDS = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+}
 
 
 def parse_budget(
@@ -20,7 +24,9 @@ def parse_budget(
     if isinstance(budget, timedelta):
         return None, positive(where, "budget", budget.total_seconds())
     if isinstance(budget, str):
-        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]+)\s*", budget)
+        match = re.fullmatch(
+            r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]+)\s*", budget.lower()
+        )
         number, unit = (float(match[1]), match[2]) if match else (0.0, "")
         evaluations = {"evaluations": 1, "pass": size, "passes": size}
         if unit in SECONDS:

@@ -14,7 +14,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import control_variate, full
@@ -24,9 +27,9 @@ from . import scale
 from .centre import center_at_mode, complete
 from .decision import Decision
 from .named import fit_named
-from .request import ACCURACY, Request, is_nuts
+from .request import ACCURACY, NUTS_GRADIENTS, Request, is_nuts
 from .residuals import Residuals, measure_residuals
-from .schedule import NUTS_GRADIENTS, with_length
+from .schedule import with_length
 from .search import decide_by_search
 from .site import Site
 from .trial import try_out
@@ -44,6 +47,8 @@ FAR = 0.3  # sds from the mode, root mean square: nothing is built around such a
 DRAWS = 4  # of the Gaussian approximation, at which residuals are measured
 NUTS_MOST = 5e7  # evaluations that a run with full gradients may take
 NUTS_WARM_UP = 50  # steps: in z there is little to tune
+START_ROWS = 256  # that tell whether a start is inside the support
+LEAST_BUDGET = 5.0  # passes
 WIDE = np.sqrt(2.0)  # sds: how far the starts are spread
 
 
@@ -67,19 +72,27 @@ def decide(
         return search("a network has many equal modes")
     if dimension > max(size, SMALL) and not glm:
         return search(f"{dimension:,} parameters are more than the {size:,} data")
+    if request.evaluations < LEAST_BUDGET * size:
+        raise ValueError(
+            f"sample(budget=...): {request.evaluations / size:.3g} passes are too few to find the mode "
+            f"and to sample around it. Give at least {LEAST_BUDGET:g} passes."
+        )
     kind = metric_kind(request, dimension)
     located = run.locate_mode(
         posterior, data, params, kind=kind, most=SEARCH * most, seed=request.seed
     )
     spent += located.evaluations
-    if not located.distance < FAR:
+    reached = located.distance < FAR
+    if not reached and not wants_nuts(request, size):
         return search(
             f"the search for a mode ended {located.distance:.2g} posterior standard deviations away "
             "from it (scale the columns alike, start elsewhere, or give a larger budget)",
             network=False,
         )
     notes, orders, metric = list(located.notes), [1, 2], located.metric
-    if isinstance(posterior, core.GLM) and posterior.concave:
+    if not reached:
+        modes = f"no mode was reached: the search ended {located.distance:.2g} sds away from one"
+    elif isinstance(posterior, core.GLM) and posterior.concave:
         modes = "one mode, because the log posterior is concave"
     else:
         least = 0.0 if np.isfinite(request.evaluations) else MODES_LEAST
@@ -95,7 +108,8 @@ def decide(
             metric, cost = run.gradient_metric(posterior, data, located)
             spent, orders = spent + cost, [1]
             notes.append(
-                "The log-likelihood has kinks: the metric comes from the gradients' spread."
+                "The Hessian at the mode says little about the posterior an sd away (kinks, or strong "
+                "bends): the metric comes from the gradients' spread."
             )
     site = Site(posterior, data, located.params, metric)
     chain_metric = None if request.metric is None else metric
@@ -104,11 +118,12 @@ def decide(
     considered: list[str] = []
     chain_method = "vmap"
     if wants_nuts(request, size):
-        integrator = request.value("integrator", run.nuts(warm_up=NUTS_WARM_UP))
+        warm_up = NUTS_WARM_UP if reached else 4 * NUTS_WARM_UP
+        integrator = request.value("integrator", run.nuts(warm_up=warm_up))
         sampler = core.Sampler(full(), integrator, 0.5, size, metric=chain_metric)
         chain_method = "sequential"
         why = (
-            f"{size:,} data are few enough for full gradients: about "
+            f"N = {size:,} is small enough for full gradients: about "
             f"{NUTS_GRADIENTS * request.ess * size:.1e} evaluations, and no bias."
         )
     elif any(request.names(name) for name in ("estimator", "integrator", "order")):
@@ -147,10 +162,10 @@ def decide(
         choice, considered = choose_scale(series, size, glm, request, spent)
         sampler, cost = control_variate_sampler(site, located, series, choice, request)
         sampler, spent = replace(sampler, metric=chain_metric), spent + cost
-        why = reason(choice, series)
+        why = reason(choice, series, exact=located.likelihood_hessian is not None)
     decision = Decision(
         sampler=sampler,
-        starts=site.draws(core.fold(key, 2**20 + 3), request.num_chains, WIDE),
+        starts=finite_starts(site, core.fold(key, 2**20 + 3), request.num_chains),
         num_chains=request.num_chains,
         burn_in=0,
         thin=1,
@@ -159,8 +174,9 @@ def decide(
         evaluations=int(spent),
         allowance=request.evaluations,
         chain_method=chain_method,
-        mode=located.params,
-        laplace_sd=site.standard_deviations(),
+        mode=located.params if reached else None,
+        laplace_mean=laplace_mean(site, located) if reached else None,
+        laplace_sd=site.standard_deviations() if reached else None,
         modes=modes,
         why=why,
         notes=tuple(notes),
@@ -238,11 +254,36 @@ def control_variate_sampler(
     return core.Sampler(estimator, integrator, step, choice.batch_size, clip=request.clip), cost
 
 
-def reason(choice: scale.Scale, series: list[Residuals]) -> str:
+def finite_starts(site: Site, key: Any, count: int) -> core.Params:
+    """Starts spread around the mode, nearer to it if the log posterior is not finite at one of them."""
+    some = jax.tree.map(lambda leaf: leaf[:START_ROWS], site.data)
+
+    def height(params: core.Params) -> Any:
+        rows = core.row_likelihoods(site.posterior, params, core.all_rows(some), jax.random.key(0))
+        return site.posterior.logprior(params) + jnp.sum(rows)
+
+    for width in (WIDE, WIDE / 2, WIDE / 8):
+        starts = site.draws(key, count, width)
+        if np.all(np.isfinite(jax.vmap(height)(starts))):
+            return starts
+    return site.draws(key, count, 0.0)
+
+
+def laplace_mean(site: Site, located: run.Located) -> np.ndarray:
+    """The mode in one row, a Newton step nearer than where the search ended."""
+    row, _ = ravel_pytree(located.params)
+    if located.gradient is None:
+        return np.asarray(row, np.float64)
+    slope = jnp.asarray(located.gradient, row.dtype)
+    return np.asarray(row + site.metric.stretch(site.metric.pull(slope)), np.float64)
+
+
+def reason(choice: scale.Scale, series: list[Residuals], exact: bool) -> str:
     """Why this scale, in a sentence."""
     noise = f"Its noise widens variances by {choice.inflation:.2g} of themselves."
     if choice.order == 1 and len(series) == 1:
-        return f"A control variate of order 1: the exact Hessian would take too long. {noise}"
+        why = "second derivatives say little here" if exact else "the exact Hessian takes too long"
+        return f"A control variate of order 1: {why}. {noise}"
     if choice.hot:
         noise += f" {choice.hot} rows of high leverage are visited at every step."
     return f"Order {choice.order} is the cheaper of the two for an effective draw. {noise}"

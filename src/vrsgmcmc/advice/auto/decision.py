@@ -27,7 +27,8 @@ class Decision:
     allowance: float  # evaluations of the whole run; inf: no budget
     chain_method: str = "vmap"
     mode: Params | None = field(default=None, repr=False)
-    laplace_sd: np.ndarray | None = field(default=None, repr=False)  # in one row
+    laplace_mean: np.ndarray | None = field(default=None, repr=False)  # in one row, as the next
+    laplace_sd: np.ndarray | None = field(default=None, repr=False)
     modes: str = ""  # what several starts found
     network: bool = False  # predictions are judged, not parameters
     why: str = ""

@@ -28,7 +28,7 @@ from .decision import Decision
 from .request import Request
 
 RECORD, ARRAYS = store.DECISION
-TREES = ("starts", "mode", "laplace_sd")
+TREES = ("starts", "mode", "laplace_mean", "laplace_sd")
 PLAIN = (
     *("num_chains", "burn_in", "thin", "steps", "ess", "evaluations", "allowance"),
     *("chain_method", "modes", "network", "why", "notes", "considered"),
@@ -155,6 +155,7 @@ def load_decision(
         sampler=read_sampler(record["sampler"], arrays, request, params, data),
         starts=tree("starts", jax.tree.map(stacked, params)),
         mode=tree("mode", params),
+        laplace_mean=arrays.get("laplace_mean/x"),
         laplace_sd=arrays.get("laplace_sd/x"),
         **values,
     )

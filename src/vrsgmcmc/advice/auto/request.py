@@ -13,6 +13,7 @@ AUTO = "auto"
 ESS = 2500.0  # then 0.1 sd is five standard errors of a mean
 MEMORY = 4e9  # bytes
 ACCURACY = 0.3  # of a budget, for the look at the result
+NUTS_GRADIENTS = 8.0  # of all data, for an effective draw
 METRICS = ("auto", "hessian", "low_rank", "diagonal")
 
 

@@ -12,13 +12,14 @@ from vrsgmcmc import core, run
 
 from . import length, scale
 from .decision import Decision
-from .request import ACCURACY, Request, is_nuts
+from .pilot import run_pilot
+from .request import ACCURACY, NUTS_GRADIENTS, Request, is_nuts
 from .site import Site
 
 PACE_STEPS = 150  # of a run that is timed
 DRAWS_PER_ESS = 4.0  # draws that are kept
+FEWEST_STEPS = 200  # of a chain, whatever the clock says
 FEWEST_DRAWS = 100  # of a chain, where there are as many steps
-NUTS_GRADIENTS = 8.0  # of all data, for an effective draw
 
 
 def with_length(decision: Decision, site: Site, request: Request, began: float) -> Decision:
@@ -38,18 +39,32 @@ def with_length(decision: Decision, site: Site, request: Request, began: float) 
     if request.seconds is not None:
         most = affordable_steps(decision, site, request, began)
         note = "The budget is in seconds: the number of steps follows a clock."
+        if most == FEWEST_STEPS:
+            note = "Choosing took longer than the budget: the run is as short as a run can be."
         decision = replace(decision, notes=(*decision.notes, note))
     if np.isfinite(most):
         burn_in = max(warm_up, min(burn_in, int(scale.MOST_BURN_IN * most)))
     burn_in = request.value("burn_in", burn_in)
     forecast = request.ess / chains * each
     widest = request.memory_limit / 4 / (chains * core.nbytes(site.mode))  # draws that fit
+    if widest < FEWEST_DRAWS:
+        need = 4 * FEWEST_DRAWS * chains * core.nbytes(site.mode)
+        raise ValueError(
+            f"sample(memory_limit={request.memory_limit:g}): a quarter of it is for draws, and "
+            f"{FEWEST_DRAWS} of {chains} chains need {need / 4:,.0f} bytes. Give at least {need:,.0f}."
+        )
     longest = min(length.MOST * forecast, most)
     wish = min(each / DRAWS_PER_ESS, (longest - burn_in) / FEWEST_DRAWS)
     thin = max(1, int(wish), int(np.ceil(longest / widest)))
     thin = request.value("thin", thin)
     if request.names("num_steps"):
-        return replace(decision, burn_in=burn_in, thin=thin, steps=(request.num_steps,), ess=np.inf)
+        steps, notes = request.num_steps, decision.notes
+        if steps > most:
+            steps = int(max(most, burn_in + thin))
+            notes = (*notes, f"The budget is for {steps:,} of the {request.num_steps:,} steps.")
+        return replace(
+            decision, burn_in=burn_in, thin=thin, steps=(steps,), ess=np.inf, notes=notes
+        )
     if most < burn_in + 10 * thin:
         raise ValueError(
             f"sample(budget=...): the decision took {decision.evaluations:,} evaluations "
@@ -66,18 +81,12 @@ def affordable_steps(decision: Decision, site: Site, request: Request, began: fl
     options: dict[str, Any] = {
         "num_chains": request.num_chains,
         "keep": "averages",
-        "progress": False,
     }
     starts = run.Starts(decision.starts)
     seconds = [
-        run.sample(0, site.posterior, site.data, starts, **vars(decision.sampler), **options,
-                   num_steps=steps, burn_in=steps - 1).seconds
+        run_pilot(0, site.posterior, site.data, starts, decision.sampler, **options,
+                  num_steps=steps, burn_in=steps - 1).seconds
         for steps in (PACE_STEPS, 2 * PACE_STEPS)  # the first compiles
     ]  # fmt: skip
     left = (1 - ACCURACY) * (request.seconds - (time.monotonic() - began))
-    if left <= 0:
-        raise ValueError(
-            f"sample(budget={request.seconds:g} s): choosing a sampler took longer. Give more time, or "
-            "a step_size."
-        )
-    return left / max(seconds[1] / (2 * PACE_STEPS), 1e-7)
+    return max(left / max(seconds[1] / (2 * PACE_STEPS), 1e-7), FEWEST_STEPS)

@@ -7,22 +7,26 @@ best step size is taken.
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vrsgmcmc import core, run
-from vrsgmcmc.core.estimators import minibatch
+from vrsgmcmc import core
+from vrsgmcmc.core.estimators import full, minibatch
 from vrsgmcmc.core.integrators import sgld
 
 from .decision import Decision
-from .request import ACCURACY, Request
+from .pilot import run_pilot
+from .request import ACCURACY, NUTS_GRADIENTS, Request, is_nuts
 
 STEP_SIZES = np.geomspace(1.0, 1e-4, 8)  # times 1/N
-STEPS, ROWS = 400, 512
+FEWEST_STEPS, STEPS, ROWS = 10, 400, 512
+MANY_STEPS = 1000  # of a chain, at the least, where no budget is given
 BATCH = 32
 DRAWS = 1000  # of a chain, about
 PASSES, MOST_EVALUATIONS = 2000, 1e8  # where no budget is given
@@ -49,7 +53,9 @@ def decide_by_search(
     spent: int = 0,
 ) -> Decision:
     """SGLD on shuffled minibatches, unless the caller names others."""
-    size = core.data_size(data)
+    size, began = core.data_size(data), time.monotonic()
+    if is_nuts(request.integrator):
+        return decide_nuts(request, size, why, spent)
     sampler = core.Sampler(
         request.value("estimator", minibatch()),
         request.value("integrator", sgld()),
@@ -60,22 +66,29 @@ def decide_by_search(
         request.clip,
     )
     each = len(STEP_SIZES) * sampler.cost_per_step(size)
-    steps = int(np.clip(0.15 * request.evaluations / each, 50, STEPS))
+    cost = request.num_chains * sampler.cost_per_step(size)
+    steps = int(np.clip(0.15 * request.evaluations / each, FEWEST_STEPS, STEPS))
+    needed = spent + FEWEST_STEPS * each + FEWEST_STEPS * cost
+    if needed > (1 - ACCURACY) * request.evaluations:
+        raise ValueError(
+            f"sample(budget=...): a step size has to be searched, because {why}. The search and the "
+            f"shortest run take {needed / size:.3g} passes. Give a budget of at least "
+            f"{np.ceil(needed / (1 - ACCURACY) / size):.0f} passes, or a step_size."
+        )
     rows = min(ROWS, size)
     some = jax.tree.map(lambda leaf: leaf[:rows], data)
-    trials = run.sample(
+    pilot = partial(
+        run_pilot,
         core.fold(key, 2**20 + 2),
         posterior,
         data,
         init,
-        **vars(sampler),
-        num_steps=steps,
+        sampler,
         num_chains=len(STEP_SIZES),
-        burn_in=steps // 2,
         observables={"fit": core.observable(Fit(posterior), data=some, every=10)},
         keep="averages",
-        progress=False,
     )
+    trials = pilot(num_steps=steps, burn_in=steps // 2)
     spent += trials.evaluations
     fits = np.nan_to_num(
         np.asarray(trials.averages["fit"], np.float64), nan=-np.inf, neginf=-np.inf
@@ -90,10 +103,16 @@ def decide_by_search(
     allowance = min(PASSES * size, MOST_EVALUATIONS)
     if np.isfinite(request.evaluations):
         allowance = (1 - ACCURACY) * request.evaluations
-    cost = request.num_chains * sampler.cost_per_step(size)
-    if request.seconds is not None:  # by the pace of the search
-        allowance = spent + (1 - ACCURACY) * request.seconds / trials.seconds * trials.evaluations
-    most = request.value("num_steps", int(np.clip((allowance - spent) / cost, 100, 10**8)))
+    if request.seconds is not None:  # by the pace of the search without its compilation
+        left = (1 - ACCURACY) * (request.seconds - (time.monotonic() - began))
+        again = pilot(num_steps=max(steps // 4, 2), burn_in=1)
+        spent += again.evaluations
+        allowance = spent + left / max(again.seconds, 1e-6) * again.evaluations
+    limited = request.seconds is not None or np.isfinite(request.evaluations)
+    fewest = FEWEST_STEPS if limited else MANY_STEPS
+    most = int(np.clip((allowance - spent) / cost, fewest, 10**8))
+    if request.names("num_steps"):
+        most = min(request.num_steps, most) if limited else request.num_steps
     burn_in = request.value("burn_in", most // 2)
     thin = request.value("thin", max(1, (most - burn_in) // DRAWS))
     notes = ["There is no mode to take a metric from: the chain moves in the parameters."]
@@ -110,4 +129,26 @@ def decide_by_search(
         notes=tuple(notes if request.names("metric") and request.metric is not None else ()),
         why=f"Chosen by a search, because {why}: half of {best:.2g}, the step size that fitted "
         f"the data best in {steps} steps. The first half of the run is burn-in.",
+    )
+
+
+def decide_nuts(request: Request, size: int, why: str, spent: int) -> Decision:
+    """NUTS in the parameters, where the caller names it and there is no mode."""
+    warm_up = request.integrator.warm_up
+    most = 4 * (warm_up + DRAWS)
+    if np.isfinite(request.evaluations):
+        left = (1 - ACCURACY) * request.evaluations - spent
+        most = int(np.clip(left / (request.num_chains * NUTS_GRADIENTS * size), 2 * warm_up, most))
+    return Decision(
+        core.Sampler(full(), request.integrator, 0.5, size),
+        None,
+        request.num_chains,
+        request.value("burn_in", 2 * warm_up if most > 3 * warm_up else warm_up),
+        request.value("thin", 1),
+        (request.value("num_steps", most),),
+        np.inf,
+        int(spent),
+        request.evaluations,
+        chain_method="sequential",
+        why=f"NUTS was named; it moves in the parameters, because {why}.",
     )

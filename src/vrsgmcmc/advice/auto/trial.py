@@ -15,6 +15,7 @@ import numpy as np
 
 from vrsgmcmc import core, run
 
+from .pilot import run_pilot
 from .site import Site
 
 CHAINS, FEWEST_STEPS, STEPS = 4, 20, 200
@@ -42,8 +43,8 @@ def try_out(
     limit = 2 * (1 + inflation) + 6 / np.sqrt(core.tree.size(site.mode))
     starts = run.Starts(site.draws(jax.random.key(seed), chains))
     for halvings in range(MOST_HALVINGS + 1):
-        options: dict[str, Any] = {"num_steps": steps, "num_chains": chains, "progress": False}
-        result = run.sample(seed, site.posterior, site.data, starts, **vars(sampler), **options)
+        options: dict[str, Any] = {"num_steps": steps, "num_chains": chains}
+        result = run_pilot(seed, site.posterior, site.data, starts, sampler, **options)
         spent += result.evaluations
         inside = not result.diverged.any()
         if inside:
