@@ -125,14 +125,14 @@ def find_curvature(
             f"sample({what}): the search for a mode ended {located.distance:.2g} posterior "
             "standard deviations away from it. Scale the columns alike, or start elsewhere."
         )
-    found: dict[str, Any] = {"search_cost": located.evaluations}
+    answer: dict[str, Any] = {"search_cost": located.evaluations}
     if named:
-        found["metric"] = located.metric
+        answer["metric"] = located.metric
     if estimator is not None:
         site = Site(posterior, data, located.params, located.metric)
         batch_size, seed = options.get("batch_size", BATCH), core.key_seed(key)
         estimator, cost = complete(
             estimator, site, located, batch_size, GUARD_PASSES * site.size, seed
         )
-        found |= {"estimator": estimator, "search_cost": located.evaluations + cost}
-    return found
+        answer |= {"estimator": estimator, "search_cost": located.evaluations + cost}
+    return answer

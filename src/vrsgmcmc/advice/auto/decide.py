@@ -257,16 +257,20 @@ def control_variate_sampler(
 def finite_starts(site: Site, key: Any, count: int) -> core.Params:
     """Starts spread around the mode, nearer to it if the log posterior is not finite at one of them."""
     some = jax.tree.map(lambda leaf: leaf[:START_ROWS], site.data)
-
-    def height(params: core.Params) -> Any:
-        rows = core.row_likelihoods(site.posterior, params, core.all_rows(some), jax.random.key(0))
-        return site.posterior.logprior(params) + jnp.sum(rows)
-
     for width in (WIDE, WIDE / 2, WIDE / 8):
         starts = site.draws(key, count, width)
-        if np.all(np.isfinite(jax.vmap(height)(starts))):
+        if np.all(np.isfinite(_heights(site.posterior, some, starts))):
             return starts
     return site.draws(key, count, 0.0)
+
+
+@core.bounded_jit
+def _heights(posterior: core.Posterior, data: core.Data, starts: core.Params) -> Any:
+    def height(params: core.Params) -> Any:
+        rows = core.row_likelihoods(posterior, params, core.all_rows(data), jax.random.key(0))
+        return posterior.logprior(params) + jnp.sum(rows)
+
+    return jax.lax.map(height, starts)
 
 
 def laplace_mean(site: Site, located: run.Located) -> np.ndarray:
