@@ -95,6 +95,27 @@ def test_local_of_data_that_are_seen_at_random():
     assert_equal_models(result, local(POSTERIOR, data, jnp.zeros(3)))  # of zeros nothing is learnt
 
 
+def test_local_at_states_has_the_noise_that_a_chain_meets():
+    """S + C E(x - c)^2 is the mean covariance of the rows' gradients; at the centre nothing changes."""
+    rng = np.random.default_rng(3)
+    x = jnp.asarray(rng.normal(size=(120, 2)))
+    data = x, jnp.asarray(rng.poisson(np.exp(np.asarray(x) @ [0.5, -0.3])))
+    posterior, center = vr.glm("poisson"), jnp.array([0.5, -0.3])
+    states = jnp.asarray(np.array([0.5, -0.3]) + 0.2 * rng.normal(size=(4, 2)))
+    model = local(posterior, data, center, states=states)
+    gradients = jax.vmap(jax.vmap(jax.grad(posterior.loglik), (None, 0)), (0, None))(states, data)
+    turned = np.asarray(gradients, float) @ model.directions
+    expected = np.mean([np.cov(each.T) for each in turned], 0)
+    squares = np.mean(((np.asarray(states) - np.asarray(center)) @ model.directions) ** 2, 0)
+    np.testing.assert_allclose(
+        np.diagonal(model.covariance) + model.spread @ squares, np.diagonal(expected), rtol=1e-6
+    )
+    there = jnp.broadcast_to(center, (4, 2))
+    at_center = local(posterior, data, center)
+    assert_equal_models(local(posterior, data, center, states=there), at_center)
+    assert model.evaluations == 5 * at_center.evaluations
+
+
 def test_local_knows_its_limit():
     wide = LARGEST + 1
     data = (jnp.ones((4, wide)), jnp.ones(4))
