@@ -5,7 +5,7 @@ full gradients, NUTS; else a control variate at the mode, of order 2 where that 
 network, several modes, or no mode within the allowance: shuffled minibatches (`search.py`).
 
 A budget pays for everything. Mode, curvature, noise and trial take at most max(4 passes, 15 %) of it,
-for a `vr.glm` at most 15 passes.
+for a `vr.glm` at most 15 passes; up to a third where the mode is not reached in that.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import control_variate, full
@@ -26,6 +23,7 @@ from vrsgmcmc.core.integrators import splitting
 from . import scale
 from .centre import center_at_mode, complete
 from .decision import Decision
+from .mode import FAR, finite_starts, laplace_mean, seek_mode
 from .named import fit_named
 from .request import ACCURACY, NUTS_GRADIENTS, Request, is_nuts
 from .residuals import Residuals, measure_residuals
@@ -40,16 +38,16 @@ SHARE, LEAST_PASSES, GLM_PASSES = 0.15, 4.0, 15.0
 NOMINAL = 400.0  # passes that a run without a budget is thought to take
 FEW = 2e6  # evaluations that any run without a budget can afford
 SEARCH = 0.6  # of the pilot's allowance, for the mode and the curvature
+MORE = (
+    1 / 3
+)  # of a budget, for them if they are not reached: without a mode the rest is of little use
 MODES = 0.25  # of the allowance, for a look at other modes
 KINKS = 0.05  # of it, to look for kinks
 MODES_LEAST = 2e4  # evaluations for it, where there is no budget
-FAR = 0.3  # sds from the mode, root mean square: nothing is built around such a point
 DRAWS = 4  # of the Gaussian approximation, at which residuals are measured
 NUTS_MOST = 5e7  # evaluations that a run with full gradients may take
 NUTS_WARM_UP = 50  # steps: in z there is little to tune
-START_ROWS = 256  # that tell whether a start is inside the support
 LEAST_BUDGET = 5.0  # passes
-WIDE = np.sqrt(2.0)  # sds: how far the starts are spread
 
 
 def decide(
@@ -78,10 +76,12 @@ def decide(
             f"and to sample around it. Give at least {LEAST_BUDGET:g} passes."
         )
     kind = metric_kind(request, dimension)
-    located = run.locate_mode(
-        posterior, data, params, kind=kind, most=SEARCH * most, seed=request.seed
+    share = SEARCH * most
+    longest = (
+        share if wants_nuts(request, size) else MORE * min(request.evaluations, NOMINAL * size)
     )
-    spent += located.evaluations
+    located, cost = seek_mode(posterior, data, params, kind, share, longest, request.seed)
+    spent += cost
     reached = located.distance < FAR
     if not reached and not wants_nuts(request, size):
         return search(
@@ -252,34 +252,6 @@ def control_variate_sampler(
     step = float(f"{choice.step_size:.3g}")
     integrator = splitting("BAOAB", scale.FRICTION)
     return core.Sampler(estimator, integrator, step, choice.batch_size, clip=request.clip), cost
-
-
-def finite_starts(site: Site, key: Any, count: int) -> core.Params:
-    """Starts spread around the mode, nearer to it if the log posterior is not finite at one of them."""
-    some = jax.tree.map(lambda leaf: leaf[:START_ROWS], site.data)
-    for width in (WIDE, WIDE / 2, WIDE / 8):
-        starts = site.draws(key, count, width)
-        if np.all(np.isfinite(_heights(site.posterior, some, starts))):
-            return starts
-    return site.draws(key, count, 0.0)
-
-
-@core.bounded_jit
-def _heights(posterior: core.Posterior, data: core.Data, starts: core.Params) -> Any:
-    def height(params: core.Params) -> Any:
-        rows = core.row_likelihoods(posterior, params, core.all_rows(data), jax.random.key(0))
-        return posterior.logprior(params) + jnp.sum(rows)
-
-    return jax.lax.map(height, starts)
-
-
-def laplace_mean(site: Site, located: run.Located) -> np.ndarray:
-    """The mode in one row, a Newton step nearer than where the search ended."""
-    row, _ = ravel_pytree(located.params)
-    if located.gradient is None:
-        return np.asarray(row, np.float64)
-    slope = jnp.asarray(located.gradient, row.dtype)
-    return np.asarray(row + site.metric.stretch(site.metric.pull(slope)), np.float64)
 
 
 def reason(choice: scale.Scale, series: list[Residuals], exact: bool) -> str:
