@@ -235,6 +235,84 @@ def test_more_columns_than_rows():
     np.testing.assert_allclose(spectrum, 1.0, atol=0.2)
 
 
+def rare_events():
+    """20 positives of 50,000 rows."""
+    rng = np.random.default_rng(2)
+    x = np.insert(rng.normal(size=(50_000, 3)), 0, 1.0, axis=1)
+    p = np.exp(x @ np.array([0.0, 1.0, 0.5, 0.0]))
+    y = np.zeros(50_000, int)
+    y[rng.choice(50_000, 20, replace=False, p=p / p.sum())] = 1
+    return jnp.asarray(x), jnp.asarray(y)
+
+
+def test_nine_passes_are_enough_for_rare_events():
+    """Most subsamples have no positive, and their modes are far away."""
+    data = rare_events()
+    for seed in range(3):
+        located = locate_mode(
+            vr.glm("bernoulli", 25.0), data, jnp.zeros(4), most=9 * 50_000, seed=seed
+        )
+        assert located.evaluations <= 9 * 50_000
+        assert located.exact
+        x, y = (np.asarray(each, float) for each in data)
+        p = 1 / (1 + np.exp(-x @ np.asarray(located.params)))
+        gradient = x.T @ (y - p) - located.params / 25
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + np.eye(4) / 25
+        assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient) / 4) < 0.1
+
+
+def test_a_sweep_of_a_linear_model_counts_once():
+    posterior, data, params = family("poisson")
+    meter = Meter(np.inf)
+    full = linear.make_target(posterior, data, params, meter)
+    x = np.full(3, 0.1)
+    value, gradient = full.likelihood_slope(x)
+    hessian = full.likelihood_hessian(x)
+    assert meter.evaluations == 2 * 150
+    again = full.likelihood_slope(x)
+    assert meter.evaluations == 2 * 150  # the sweep of the Hessian had these, too
+    assert again[0] == pytest.approx(value)
+    np.testing.assert_allclose(again[1], gradient, rtol=1e-12)
+    some = full.subsample(50, 0)
+    assert np.abs(some.likelihood_slope(x)[1] - gradient).max() > 1e-3
+    assert np.abs(full.likelihood_hessian(x + 0.1) - hessian).max() > 1e-3
+    assert meter.evaluations == 3 * 150 + 50
+
+
+def hierarchy(groups, size, seed=3):
+    """Effects b of groups with an unknown sd exp(lt), all zero at the start."""
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, groups, size)
+    y = 1 + (0.5 * rng.normal(size=groups))[g] + rng.normal(size=size)
+
+    def logprior(p):
+        effects = -0.5 * jnp.sum(p["b"] ** 2) * jnp.exp(-2 * p["lt"]) - groups * p["lt"]
+        return effects - 0.5 * (p["mu"] / 5) ** 2 - 0.5 * p["lt"] ** 2
+
+    posterior = vr.Posterior(logprior, lambda p, d: -0.5 * (d[1] - p["mu"] - p["b"][d[0]]) ** 2)
+    params = {"mu": jnp.zeros(()), "lt": jnp.zeros(()), "b": jnp.zeros(groups)}
+    return posterior, (jnp.asarray(g), jnp.asarray(y)), params
+
+
+@pytest.mark.parametrize(
+    ("groups", "size"), [(50, 2_000), pytest.param(200, 20_000, marks=pytest.mark.slow)]
+)
+def test_effects_of_unknown_spread_are_not_sent_to_zero(groups, size):
+    """At b = 0 the density rises steeply to small sds, where its highest point has no mass."""
+    posterior, data, params = hierarchy(groups, size)
+    located = locate_mode(posterior, data, params, most=36 * size)
+    assert located.converged
+    assert float(located.params["lt"]) == pytest.approx(np.log(0.5), abs=0.5)
+
+
+def test_a_normal_prior_has_the_same_curvature_everywhere():
+    one = linear.make_target(plain(BERNOULLI), logistic(20, 3), jnp.zeros(3), Meter(np.inf))
+    assert one.prior_excess(np.ones(3)) == 0.0
+    other = linear.make_target(*hierarchy(10, 50), Meter(np.inf))
+    excess = other.prior_excess(np.zeros(12))  # b, lt, mu
+    assert np.diagonal(excess)[10] == pytest.approx(2 * 10, rel=0.6)  # the Fisher information of lt
+
+
 def test_evaluations_are_those_of_the_programs(monkeypatch):
     """Rows are counted where the model is evaluated, from the shapes that its programs get."""
     rows = []

@@ -140,7 +140,7 @@ def falls(target: Target, x: Vector, direction: Vector, ways: tuple[float, ...])
 
 
 def ends(target: Target, x: Vector, direction: Vector) -> bool:
-    """Whether the log posterior is far down somewhere along a direction: it is no quadratic, but ends."""
+    """Whether the log posterior is far down somewhere along a direction: no quadratic, but it ends."""
     start = target.slope(x)[0]
     values = (target.slope(x + far * direction)[0] for far in DISTANCES)
     return any(not np.isfinite(value) or start - value > DEEP for value in values)
