@@ -416,6 +416,24 @@ def test_two_modes_are_told_from_one():
     assert str(modes) == "one mode seen from 8 starts"
 
 
+def test_jumps_come_in_pairs():
+    """y ~ N(t^2, 1) has modes near 2 and -2; one jump of a pair goes each way."""
+    data = jnp.asarray(4 + np.random.default_rng(0).normal(size=20))
+    posterior = vr.Posterior(lambda t: -((t - 1) ** 2) / 8, lambda t, y: -0.5 * (y - t**2) ** 2)
+    located = locate_mode(posterior, data, jnp.asarray(1.0))
+    counts = [
+        find_modes(posterior, data, 1.0, located, key=core.fold(core.as_key(k), 2**20 + 1)).count
+        for k in range(8)
+    ]
+    assert counts == [2] * 8
+
+
+def test_searches_that_all_fail_are_said_to():
+    assert str(mode.Modes(0, 4, 4, (), 100, 900)) == (
+        "no search for other modes ended at a mode, of 4; the pilot has no room for 4 more"
+    )
+
+
 def test_searches_for_modes_end_with_the_budget():
     """A search begins only if there is room for it, and what is said is what was done."""
     data = logistic(2000, 3)
@@ -427,7 +445,7 @@ def test_searches_for_modes_end_with_the_budget():
     assert few.starts + few.lost + few.missing == 8
     assert (
         str(few)
-        == f"one mode seen from {few.starts} starts; the budget has no room for {few.missing} more"
+        == f"one mode seen from {few.starts} starts; the pilot has no room for {few.missing} more"
     )
     none = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1, most=10)
     assert none.evaluations == 0

@@ -160,9 +160,9 @@ class Target:
     def prior_excess(self, x: Vector) -> Matrix | float:
         """The mean of the prior's H around x, less that at x: 0 for a normal prior.
 
-        The prior of a scale hardly curves at x where the parameters that have this scale are zero, and a
-        step of Newton's method leads nowhere. Around x means as far as the prior changes by about a
-        factor of e.
+        The prior of a scale hardly curves at x where the parameters that have this scale are zero: a
+        step of Newton's method leads nowhere there. Around x means as far as the prior changes by about
+        a factor of e.
         """
         slope = np.asarray(_prior_slope(self.posterior, self.params(x))[1], np.float64)
         here = self.prior_hessian(x)
