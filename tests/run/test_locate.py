@@ -514,6 +514,36 @@ def test_numbers_that_are_too_coarse_are_named():
             locate_mode(posterior, data, jnp.zeros(2, jnp.float32))
 
 
+@pytest.mark.parametrize("kind", ["hessian", "diagonal"])
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_column_of_nanoseconds_is_named(declared, kind):
+    with jax.enable_x64(False):
+        rng = np.random.default_rng(5)
+        x = np.stack([np.ones(300), 1.7e18 + 1e16 * rng.normal(size=300)], axis=1)
+        data = jnp.asarray(x, jnp.float32), jnp.asarray(rng.normal(size=300), jnp.float32)
+        posterior = vr.glm("gaussian", 1e6)
+        posterior = posterior if declared else plain(posterior)
+        with pytest.raises(
+            CoarseNumbers, match=r"float32 cannot hold the curvature in x\[1\].*subtract their mean"
+        ):
+            locate_mode(posterior, data, jnp.zeros(2, jnp.float32), kind=kind)
+
+
+def test_nearly_equal_columns_have_no_control_variate_of_order_2():
+    """Entries of H of size 3,000 cancel down to 1e-4 along their difference, finer than float32."""
+    with jax.enable_x64(False):
+        rng = np.random.default_rng(6)
+        a, noise = rng.normal(size=(2, 3000))
+        for width, coarse in ((1e-4, True), (0.1, False)):
+            x = np.stack([a, a + width * noise, np.ones(3000)], axis=1)
+            data = jnp.asarray(x, jnp.float32), jnp.asarray(a, jnp.float32)
+            located = locate_mode(vr.glm("gaussian", 1e4), data, jnp.zeros(3, jnp.float32))
+            assert located.converged
+            assert (located.likelihood_hessian is None) == coarse
+            named = ("x[0], x[1]", "x[1], x[0]")
+            assert any(f"H along {each}, so" in "".join(located.notes) for each in named) == coarse
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="kind must be one of 'hessian', 'low_rank', 'diagonal'"):
         locate_mode(BERNOULLI, logistic(10, 2), jnp.zeros(2), kind="dense")

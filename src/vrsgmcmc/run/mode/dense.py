@@ -14,7 +14,13 @@ from .curvature import SINGULAR, Factor, Indefinite, dense
 from .linear import LinearTarget
 from .located import NEAR, Located
 from .newton import Place, distance, measure
-from .refusals import refuse_curvature, refuse_flat, refuse_rounding, refuse_support
+from .refusals import (
+    name_coarse_products,
+    refuse_curvature,
+    refuse_flat,
+    refuse_rounding,
+    refuse_support,
+)
 from .search import SLOW, aim, begin, fisher_information, settle
 from .target import Matrix, Target, Vector
 
@@ -80,6 +86,14 @@ def locate_dense(full: Target, x: Vector, seed: int) -> Located:
         refuse_flat(full, look, place, factor)
         refuse_support(full, place.x, metric, seed)
         refuse_rounding(full, place.x, hessian, np.linalg.norm(root, axis=1))
+        coarse = name_coarse_products(full, hessian, root)
+        if coarse and likelihood is not None:
+            likelihood = None
+            notes.append(
+                f"{jnp.dtype(full.dtype).name} is too coarse for H along {coarse}, so no control "
+                "variate of order 2 is used: remove a column that is nearly a sum of others, or "
+                "enable x64"
+            )
     return Located(
         params=full.params(place.x),
         evaluations=meter.evaluations,

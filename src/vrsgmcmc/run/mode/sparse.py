@@ -14,7 +14,7 @@ from vrsgmcmc import core
 from .curvature import Products
 from .linear import LinearTarget
 from .located import NEAR, Located
-from .refusals import UPWARDS, NoMode, refuse_coarse, refuse_support
+from .refusals import UPWARDS, NoMode, refuse_coarse, refuse_large, refuse_support
 from .search import begin, positive_part, precondition, settle
 from .target import Target, Vector
 
@@ -39,6 +39,7 @@ def locate_sparse(full: Target, x: Vector, kind: str, seed: int) -> Located:
     end = settle(full, place, model, RATE, False, reserve)
     place = end.place
     diagonal = measured.likelihood_diagonal(place.x) + full.prior_diagonal(place.x)
+    refuse_large(full, diagonal)
     poor = ~(np.isfinite(diagonal) & (diagonal > 0))
     if poor.any():
         notes.append(
