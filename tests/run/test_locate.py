@@ -235,6 +235,84 @@ def test_more_columns_than_rows():
     np.testing.assert_allclose(spectrum, 1.0, atol=0.2)
 
 
+def rare_events():
+    """20 positives of 50,000 rows."""
+    rng = np.random.default_rng(2)
+    x = np.insert(rng.normal(size=(50_000, 3)), 0, 1.0, axis=1)
+    p = np.exp(x @ np.array([0.0, 1.0, 0.5, 0.0]))
+    y = np.zeros(50_000, int)
+    y[rng.choice(50_000, 20, replace=False, p=p / p.sum())] = 1
+    return jnp.asarray(x), jnp.asarray(y)
+
+
+def test_nine_passes_are_enough_for_rare_events():
+    """Most subsamples have no positive, and their modes are far away."""
+    data = rare_events()
+    for seed in range(3):
+        located = locate_mode(
+            vr.glm("bernoulli", 25.0), data, jnp.zeros(4), most=9 * 50_000, seed=seed
+        )
+        assert located.evaluations <= 9 * 50_000
+        assert located.exact
+        x, y = (np.asarray(each, float) for each in data)
+        p = 1 / (1 + np.exp(-x @ np.asarray(located.params)))
+        gradient = x.T @ (y - p) - located.params / 25
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + np.eye(4) / 25
+        assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient) / 4) < 0.1
+
+
+def test_a_sweep_of_a_linear_model_counts_once():
+    posterior, data, params = family("poisson")
+    meter = Meter(np.inf)
+    full = linear.make_target(posterior, data, params, meter)
+    x = np.full(3, 0.1)
+    value, gradient = full.likelihood_slope(x)
+    hessian = full.likelihood_hessian(x)
+    assert meter.evaluations == 2 * 150
+    again = full.likelihood_slope(x)
+    assert meter.evaluations == 2 * 150  # the sweep of the Hessian had these, too
+    assert again[0] == pytest.approx(value)
+    np.testing.assert_allclose(again[1], gradient, rtol=1e-12)
+    some = full.subsample(50, 0)
+    assert np.abs(some.likelihood_slope(x)[1] - gradient).max() > 1e-3
+    assert np.abs(full.likelihood_hessian(x + 0.1) - hessian).max() > 1e-3
+    assert meter.evaluations == 3 * 150 + 50
+
+
+def hierarchy(groups, size, seed=3):
+    """Effects b of groups with an unknown sd exp(lt), all zero at the start."""
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, groups, size)
+    y = 1 + (0.5 * rng.normal(size=groups))[g] + rng.normal(size=size)
+
+    def logprior(p):
+        effects = -0.5 * jnp.sum(p["b"] ** 2) * jnp.exp(-2 * p["lt"]) - groups * p["lt"]
+        return effects - 0.5 * (p["mu"] / 5) ** 2 - 0.5 * p["lt"] ** 2
+
+    posterior = vr.Posterior(logprior, lambda p, d: -0.5 * (d[1] - p["mu"] - p["b"][d[0]]) ** 2)
+    params = {"mu": jnp.zeros(()), "lt": jnp.zeros(()), "b": jnp.zeros(groups)}
+    return posterior, (jnp.asarray(g), jnp.asarray(y)), params
+
+
+@pytest.mark.parametrize(
+    ("groups", "size"), [(50, 2_000), pytest.param(200, 20_000, marks=pytest.mark.slow)]
+)
+def test_effects_of_unknown_spread_are_not_sent_to_zero(groups, size):
+    """At b = 0 the density rises steeply to small sds, where its highest point has no mass."""
+    posterior, data, params = hierarchy(groups, size)
+    located = locate_mode(posterior, data, params, most=36 * size)
+    assert located.converged
+    assert float(located.params["lt"]) == pytest.approx(np.log(0.5), abs=0.5)
+
+
+def test_a_normal_prior_has_the_same_curvature_everywhere():
+    one = linear.make_target(plain(BERNOULLI), logistic(20, 3), jnp.zeros(3), Meter(np.inf))
+    assert one.prior_excess(np.ones(3)) == 0.0
+    other = linear.make_target(*hierarchy(10, 50), Meter(np.inf))
+    excess = other.prior_excess(np.zeros(12))  # b, lt, mu
+    assert np.diagonal(excess)[10] == pytest.approx(2 * 10, rel=0.6)  # the Fisher information of lt
+
+
 def test_evaluations_are_those_of_the_programs(monkeypatch):
     """Rows are counted where the model is evaluated, from the shapes that its programs get."""
     rows = []
@@ -338,6 +416,24 @@ def test_two_modes_are_told_from_one():
     assert str(modes) == "one mode seen from 8 starts"
 
 
+def test_jumps_come_in_pairs():
+    """y ~ N(t^2, 1) has modes near 2 and -2; one jump of a pair goes each way."""
+    data = jnp.asarray(4 + np.random.default_rng(0).normal(size=20))
+    posterior = vr.Posterior(lambda t: -((t - 1) ** 2) / 8, lambda t, y: -0.5 * (y - t**2) ** 2)
+    located = locate_mode(posterior, data, jnp.asarray(1.0))
+    counts = [
+        find_modes(posterior, data, 1.0, located, key=core.fold(core.as_key(k), 2**20 + 1)).count
+        for k in range(8)
+    ]
+    assert counts == [2] * 8
+
+
+def test_searches_that_all_fail_are_said_to():
+    assert str(mode.Modes(0, 4, 4, (), 100, 900)) == (
+        "no search for other modes ended at a mode, of 4; the pilot has no room for 4 more"
+    )
+
+
 def test_searches_for_modes_end_with_the_budget():
     """A search begins only if there is room for it, and what is said is what was done."""
     data = logistic(2000, 3)
@@ -349,7 +445,7 @@ def test_searches_for_modes_end_with_the_budget():
     assert few.starts + few.lost + few.missing == 8
     assert (
         str(few)
-        == f"one mode seen from {few.starts} starts; the budget has no room for {few.missing} more"
+        == f"one mode seen from {few.starts} starts; the pilot has no room for {few.missing} more"
     )
     none = find_modes(BERNOULLI, data, jnp.zeros(3), located, key=1, most=10)
     assert none.evaluations == 0
@@ -416,6 +512,36 @@ def test_numbers_that_are_too_coarse_are_named():
         posterior = vr.glm("gaussian", 1e12)
         with pytest.raises(CoarseNumbers, match=r"float32 is too coarse for x\[\d\].*standardise"):
             locate_mode(posterior, data, jnp.zeros(2, jnp.float32))
+
+
+@pytest.mark.parametrize("kind", ["hessian", "diagonal"])
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_column_of_nanoseconds_is_named(declared, kind):
+    with jax.enable_x64(False):
+        rng = np.random.default_rng(5)
+        x = np.stack([np.ones(300), 1.7e18 + 1e16 * rng.normal(size=300)], axis=1)
+        data = jnp.asarray(x, jnp.float32), jnp.asarray(rng.normal(size=300), jnp.float32)
+        posterior = vr.glm("gaussian", 1e6)
+        posterior = posterior if declared else plain(posterior)
+        with pytest.raises(
+            CoarseNumbers, match=r"float32 cannot hold the curvature in x\[1\].*subtract their mean"
+        ):
+            locate_mode(posterior, data, jnp.zeros(2, jnp.float32), kind=kind)
+
+
+def test_nearly_equal_columns_have_no_control_variate_of_order_2():
+    """Entries of H of size 3,000 cancel down to 1e-4 along their difference, finer than float32."""
+    with jax.enable_x64(False):
+        rng = np.random.default_rng(6)
+        a, noise = rng.normal(size=(2, 3000))
+        for width, coarse in ((1e-4, True), (0.1, False)):
+            x = np.stack([a, a + width * noise, np.ones(3000)], axis=1)
+            data = jnp.asarray(x, jnp.float32), jnp.asarray(a, jnp.float32)
+            located = locate_mode(vr.glm("gaussian", 1e4), data, jnp.zeros(3, jnp.float32))
+            assert located.converged
+            assert (located.likelihood_hessian is None) == coarse
+            named = ("x[0], x[1]", "x[1], x[0]")
+            assert any(f"H along {each}, so" in "".join(located.notes) for each in named) == coarse
 
 
 def test_an_unknown_kind_is_refused():

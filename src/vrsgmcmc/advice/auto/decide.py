@@ -104,6 +104,7 @@ def decide(
         options = {"most": KINKS * most if np.isfinite(request.evaluations) else np.inf}
         kinks, cost = run.has_kinks(posterior, data, located, core.fold(key, 2**20 + 4), **options)
         spent += cost
+        spent += run.check_gradient(posterior, data, located, core.fold(key, 2**20 + 5), **options)
         if kinks:
             metric, cost = run.gradient_metric(posterior, data, located)
             spent, orders = spent + cost, [1]

@@ -7,9 +7,11 @@ curvature   solve H s = g: by a factor, or by conjugate gradients
 newton      Newton's method with a trust region
 search      subsamples first, then all data
 refusals    why there is no mode, and what to do
+derivative  `check_gradient`: is the gradient the derivative of the density?
 locate      `locate_mode`: the mode, H and the metric there
 """
 
+from .derivative import check_gradient
 from .kinks import gradient_metric, has_kinks
 from .lbfgs import Mode, find_mode, warn_of_mode
 from .locate import likelihood_hessian, locate_mode
@@ -23,6 +25,7 @@ __all__ = [
     "Mode",
     "Modes",
     "NoMode",
+    "check_gradient",
     "find_mode",
     "find_modes",
     "gradient_metric",

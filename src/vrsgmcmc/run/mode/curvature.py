@@ -103,9 +103,15 @@ class Products:
     """H of a target at x, by conjugate gradients (Steihaug) with a preconditioner."""
 
     def __init__(
-        self, target: Target, x: Vector, preconditioner: Curvature, most: int = MOST_PRODUCTS
+        self,
+        target: Target,
+        x: Vector,
+        preconditioner: Curvature,
+        most: int = MOST_PRODUCTS,
+        excess: Matrix | float = 0.0,
     ) -> None:
         self.target, self.x, self.preconditioner = target, x, preconditioner
+        self.excess = excess if np.any(excess) else None  # a matrix to add to H
         self.most = min(most, MOST_PRODUCTS)
 
     def solve(self, gradient: Vector) -> Solution:
@@ -116,6 +122,8 @@ class Products:
             if not enough < left < np.inf:
                 break
             product = self.target.product(self.x, direction)
+            if self.excess is not None:
+                product = product + self.excess @ direction
             curvature = float(direction @ product)
             if not curvature > 0:
                 away = direction * np.sqrt(left) / max(np.sqrt(abs(curvature)), 1e-300)

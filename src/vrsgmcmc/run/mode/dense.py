@@ -14,13 +14,19 @@ from .curvature import SINGULAR, Factor, Indefinite, dense
 from .linear import LinearTarget
 from .located import NEAR, Located
 from .newton import Place, distance, measure
-from .refusals import refuse_curvature, refuse_flat, refuse_rounding, refuse_start, refuse_support
-from .search import SLOW, aim, fisher_information, settle, warm_start
+from .refusals import (
+    name_coarse_products,
+    refuse_curvature,
+    refuse_flat,
+    refuse_rounding,
+    refuse_support,
+)
+from .search import SLOW, aim, begin, fisher_information, settle
 from .target import Matrix, Target, Vector
 
 ROUNDS = 5  # of a search on all data and H at its end
 ROWS_EACH, SHARE = 20, 50  # rows of a subsample for H: 20 d, or N / 50
-FEWEST_EACH = 4  # with fewer rows for each parameter, the gradients' squares are a better H
+FEWEST_EACH = 7  # with fewer rows for each parameter, the gradients' squares are a better H
 ALLOWANCE = 0.3  # of what is allowed, for H on a subsample
 RATE = 0.3  # by which a step with the curvature of a subsample shrinks the distance, until measured
 RESOLUTION = 8  # times the model's eps: of a scaled H by automatic differentiation
@@ -32,18 +38,17 @@ LOOKS = 6  # evaluations of each of them
 def locate_dense(full: Target, x: Vector, seed: int) -> Located:
     """With a dense H."""
     meter, notes, linear = full.meter, [], isinstance(full, LinearTarget)
-    x, model, rows = warm_start(full, x, True, seed)
-    place = measure(full, x)
-    refuse_start(full, place)
+    place, model, rows = begin(full, x, True, seed)
     some = min(max(LOOK_ROWS, LOOK_ROWS_EACH * full.dimension), full.size // LOOK_SHARE)
     look = full.subsample(max(some, FEWEST_LOOK), seed)
     exact = linear or meter.left >= full.hessian_cost + 2 * full.rows
-    reserve = LOOKS * look.rows + (full.hessian_cost if exact else 0)
+    reserve = LOOKS * look.rows + (full.hessian_cost if exact and not linear else 0)
     if not linear:
         hessian, rows = subsample_hessian(full, place.x, seed)
         model = dense(hessian)
-    elif model is None:
-        model = dense(full.likelihood_hessian(place.x) + full.prior_hessian(place.x))
+    else:  # H came with the gradient
+        hessian = full.likelihood_hessian(place.x) + full.prior_hessian(place.x)
+        model = dense(hessian)
     rate = min(1.0, np.sqrt(full.dimension / rows)) if rows else RATE
     for _ in range(ROUNDS):
         end = settle(full, place, model, rate, True, reserve)
@@ -81,6 +86,14 @@ def locate_dense(full: Target, x: Vector, seed: int) -> Located:
         refuse_flat(full, look, place, factor)
         refuse_support(full, place.x, metric, seed)
         refuse_rounding(full, place.x, hessian, np.linalg.norm(root, axis=1))
+        coarse = name_coarse_products(full, hessian, root)
+        if coarse and likelihood is not None:
+            likelihood = None
+            notes.append(
+                f"{jnp.dtype(full.dtype).name} is too coarse for H along {coarse}, so no control "
+                "variate of order 2 is used: remove a column that is nearly a sum of others, or "
+                "enable x64"
+            )
     return Located(
         params=full.params(place.x),
         evaluations=meter.evaluations,

@@ -18,6 +18,7 @@ from .located import NEAR, Located
 from .newton import Stuck, climb, distance, measure
 from .refusals import (
     refuse_curvature,
+    refuse_large,
     refuse_rise,
     refuse_rounding,
     refuse_start,
@@ -85,6 +86,7 @@ def starts_with_kinks(full: Target, x: Vector, seed: int) -> bool:
     """
     target = full.subsample(max(START_ROWS, full.dimension), seed)
     model = gradient_factor(target, x)
+    refuse_large(full, model.scale**2)
     if not isinstance(model, Factor):
         return False
     z = np.random.default_rng(seed).normal(size=target.dimension)

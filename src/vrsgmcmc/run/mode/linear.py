@@ -5,13 +5,15 @@ and second derivatives u_i [K] and -W_i [K, K] of the likelihood in eta,
 
     gradient = F^T u,   H[(p, k), (q, l)] = sum_i F_ip F_iq W_ikl.
 
-The model's dtype computes u and W; all products are float64 on the host. The rows come in blocks of one
+One sweep over the rows makes the value, the gradient and H at a point, and counts once, whichever of
+them are asked for one after the other. The model's dtype computes u and W; all products are float64 on
+the host. The rows come in blocks of one
 length (the last one is filled up), so that every number of rows runs the same program.
 """
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,18 +27,36 @@ BLOCK_NUMBERS = 2**21  # features of one block
 LONGEST_BLOCK, SHORTEST_BLOCK = 4096, 64  # rows
 
 
+class Sweep(NamedTuple):
+    """What one pass over the rows makes at x."""
+
+    x: Vector
+    value: float
+    gradient: Vector
+    hessian: Matrix
+
+
 class LinearTarget(Target):
     """A `core.GLM` whose coefficients are a rearrangement of the parameters."""
 
     product_cost = 1
     scalar: bool  # whether eta is a number
     places: np.ndarray  # [p, K] of the coefficients in the row of parameters
+    sweep: "Sweep | None" = None  # the last one
 
     @property
     def hessian_cost(self) -> int:
         return self.rows
 
+    def subsample(self, rows: int, seed: int) -> Target:
+        part = super().subsample(rows, seed)
+        if isinstance(part, LinearTarget) and part is not self:
+            part.sweep = None
+        return part
+
     def likelihood_slope(self, x: Vector) -> tuple[float, Vector]:
+        if self.sweep is not None and np.array_equal(self.sweep.x, x):
+            return self.sweep.value, self.sweep.gradient
         value, total = 0.0, np.zeros(self.places.shape)
         for features, terms, slopes in self.blocks(x, 1):
             value += float(terms.sum())
@@ -54,9 +74,16 @@ class LinearTarget(Target):
         return self.weight * np.stack([self.flat(each) for each in total])
 
     def likelihood_hessian(self, x: Vector) -> Matrix:
+        if self.sweep is None or not np.array_equal(self.sweep.x, x):
+            self.sweep = self.sweep_rows(x)
+        return self.sweep.hessian
+
+    def sweep_rows(self, x: Vector) -> "Sweep":
         p, K = self.places.shape
-        total = np.zeros((K, K, p, p))
-        for features, _, _, weights in self.blocks(x, 2):
+        total, value, slope = np.zeros((K, K, p, p)), 0.0, np.zeros((p, K))
+        for features, terms, slopes, weights in self.blocks(x, 2):
+            value += float(terms.sum())
+            slope += features.T @ slopes
             for k in range(K):
                 for l in range(k + 1):
                     total[k, l] += features.T @ (features * weights[:, k, l, None])
@@ -66,7 +93,7 @@ class LinearTarget(Target):
         self.meter.count(self.rows, total)
         hessian, order = np.empty((p * K, p * K)), self.places.T.ravel()
         hessian[np.ix_(order, order)] = self.weight * total.transpose(0, 2, 1, 3).reshape(p * K, -1)
-        return (hessian + hessian.T) / 2
+        return Sweep(np.array(x), value, self.flat(slope), (hessian + hessian.T) / 2)
 
     def likelihood_diagonal(self, x: Vector) -> Vector:
         total = np.zeros(self.places.shape)

@@ -44,7 +44,10 @@ class Modes(NamedTuple):
 
     def __str__(self) -> str:
         if not self.starts + self.lost:
-            return "other modes were not looked for: the budget has no room for a search"
+            return "other modes were not looked for: the pilot has no room for a search"
+        if not self.starts:
+            text = f"no search for other modes ended at a mode, of {self.lost}"
+            return text + self._room
         number = "one mode" if self.count == 1 else f"{self.count} modes"
         text = f"{number} seen from {self.starts} start{'s' * (self.starts != 1)}"
         if self.count > 1:
@@ -52,7 +55,11 @@ class Modes(NamedTuple):
                 f" (log posterior below the best: {', '.join(f'{gap:.3g}' for gap in self.gaps)})"
             )
         text += f"; {self.lost} searches did not end at a mode" if self.lost else ""
-        return text + (f"; the budget has no room for {self.missing} more" if self.missing else "")
+        return text + self._room
+
+    @property
+    def _room(self) -> str:
+        return f"; the pilot has no room for {self.missing} more" if self.missing else ""
 
 
 def find_modes(
@@ -67,6 +74,7 @@ def find_modes(
 ) -> Modes:
     """Search from `starts` starts: init(key) if it is a function, else prior-sized jumps around it.
 
+    Every second jump goes as far as the one before, the opposite way.
     It searches around the mode that was located first. A search begins if `most` evaluations have room
     for one that is as long as the longest before it.
     """
@@ -79,6 +87,7 @@ def find_modes(
     target = full.subsample(rows, int(rng.integers(2**31)))
     center = np.asarray(located.metric.center, np.float64)
     ends, searches, lost, longest = [], 0, 0, 2.0 * target.rows
+    move = np.zeros_like(center)
     for number in range(-1, starts):
         before = meter.evaluations
         if meter.left < longest:
@@ -88,7 +97,9 @@ def find_modes(
         elif is_function(init):
             x = np.asarray(ravel_pytree(init(core.fold(key, number)))[0], np.float64)
         else:
-            x = jump(target, np.asarray(ravel_pytree(init)[0], np.float64), center, rng)
+            middle = np.asarray(ravel_pytree(init)[0], np.float64)
+            move = -move if number % 2 else jump(target, middle, center, rng)
+            x = middle + shorten(target, middle, move)
         end = search(target, x)
         if end is None and meter.left < target.rows:  # it had no time to end
             break
@@ -128,14 +139,18 @@ def apart(target: Target, place: Place, other: Place) -> float:
 
 
 def jump(target: Target, x: Vector, center: Vector, rng: np.random.Generator) -> Vector:
-    """x plus a normal jump with the prior's sds, halved while the prior is not finite there."""
+    """A normal jump from x with the prior's sds."""
     diagonal = target.prior_diagonal(x)
     widest = WIDEST * np.maximum(np.maximum(np.abs(center), np.abs(x)), 1.0)
     fine = np.isfinite(diagonal) & (diagonal > 0)
     scale = np.where(fine, 1 / np.sqrt(positive_part(diagonal)), widest)
-    move = np.minimum(scale, widest) * rng.normal(size=len(x))
+    return np.minimum(scale, widest) * rng.normal(size=len(x))
+
+
+def shorten(target: Target, x: Vector, move: Vector) -> Vector:
+    """The move, halved while the prior is not finite at its end."""
     for _ in range(HALVES):
         if np.isfinite(float(target.posterior.logprior(target.params(x + move)))):
             break
         move = move / 2
-    return x + move
+    return move

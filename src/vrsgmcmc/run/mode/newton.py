@@ -36,8 +36,11 @@ class Stuck(Exception):
         self.place, self.step, self.finite = place, step, finite
 
 
-def measure(target: Target, x: Vector) -> Place:
+def measure(target: Target, x: Vector, curve: bool = False) -> Place:
+    """The place of x; with `curve`, H comes along where that costs nothing more."""
     x = target.round(x)
+    if curve and target.hessian_cost == target.rows:
+        target.likelihood_hessian(x)
     return Place(x, *target.slope(x))
 
 
@@ -46,7 +49,12 @@ def distance(solution: Solution) -> float:
 
 
 def advance(
-    target: Target, place: Place, solution: Solution, radius: float, reserve: float = 0.0
+    target: Target,
+    place: Place,
+    solution: Solution,
+    radius: float,
+    reserve: float = 0.0,
+    curve: bool = False,
 ) -> tuple[Place, float]:
     """The place after one accepted step, and the next radius; `Stuck` if there is none."""
     length = float(np.sqrt(max(solution.square, 0.0)))
@@ -54,7 +62,7 @@ def advance(
     finite = True
     for _ in range(MOST_TRIALS):
         scale = min(1.0, radius / length) if length > 0 else 1.0
-        place_after = measure(target, place.x + scale * solution.step)
+        place_after = measure(target, place.x + scale * solution.step, curve)
         gain, promise = place_after.value - place.value, solution.square * (scale - scale**2 / 2)
         finite = bool(np.isfinite(gain) and np.all(np.isfinite(place_after.gradient)))
         if finite and gain >= FAIR * promise - noise:
@@ -75,6 +83,7 @@ def climb(
     near: float,
     iterations: int,
     reserve: float = 0.0,
+    curve: bool = False,
 ) -> tuple[Place, Curvature, float]:
     """Newton's method until the distance is below `near`: the place, H there, and the distance.
 
@@ -87,5 +96,5 @@ def climb(
         away = distance(solution)
         if (solution.positive and away < near) or target.meter.left - target.rows <= reserve:
             break
-        place, radius = advance(target, place, solution, radius, reserve)
+        place, radius = advance(target, place, solution, radius, reserve, curve)
     return place, model, away if solution.positive else np.inf

@@ -20,6 +20,7 @@ FALL = 0.3  # of the fall that a quadratic promises at one sd: less, and there i
 DISTANCES, DEEP = (3.0, 12.0, 50.0, 200.0), 5.0  # sds to look at, and how far down is an end
 LOPSIDED = 3.0  # times as far a fall on one side as on the other
 COARSE = 0.01  # of a standard deviation of the gradient in z
+COARSE_PRODUCT = 0.1  # of it, for rounding in H (x - c)
 UPWARDS = (
     "no mode was reached: the log posterior curves upwards along a direction of {name} where the "
     "search ended (a saddle, or a point far from the mode). Start elsewhere (init), or give the "
@@ -183,6 +184,35 @@ def refuse_rounding(target: Target, x: Vector, hessian: Matrix, sd: Vector) -> N
     error = target.eps / 4 * np.hypot(x, sd)
     values, vectors = np.linalg.eigh(hessian * np.outer(error, error))
     refuse_coarse(target, np.sqrt(max(values[-1], 0.0)) * vectors[:, -1])
+
+
+def name_coarse_products(target: Target, hessian: Matrix, root: Matrix) -> str:
+    """The parameters in whose directions rounding spoils H (x - c); an empty text if there are none.
+
+    Entry i of the product is rounded by about e_i = eps / 4 times the root of sum_j (H_ij sd_j)^2. That
+    moves the gradient in z by L^T e. Columns that are nearly the same have large entries in H that
+    cancel, and little curvature.
+    """
+    sd = np.linalg.norm(root, axis=1)
+    error = target.eps / 4 * np.linalg.norm(hessian * sd, axis=1)
+    _, sizes, directions = np.linalg.svd(error[:, None] * root, full_matrices=False)
+    if sizes.max(initial=0.0) <= COARSE_PRODUCT:
+        return ""
+    return name_largest(target, (root @ directions[0]) / sd)
+
+
+def refuse_large(target: Target, curvature: Vector) -> None:
+    """Raise where the curvature along a parameter is more than the model's dtype can hold."""
+    largest = float(jnp.finfo(target.dtype).max)
+    bad = np.flatnonzero(~(curvature < largest))
+    if not bad.size:
+        return
+    name = name_of(target.params(np.zeros(target.dimension)), int(bad[0]))
+    raise CoarseNumbers(
+        f"{jnp.dtype(target.dtype).name} cannot hold the curvature in {name}: it is "
+        f"{curvature[bad[0]]:.1g}, more than {largest:.1g}. The numbers of its column are too large: "
+        "subtract their mean and divide them by their standard deviation (vr.datasets.standardise)."
+    )
 
 
 def refuse_coarse(target: Target, moves: Vector) -> None:

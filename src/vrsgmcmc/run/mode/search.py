@@ -3,7 +3,8 @@
 On a subsample of m rows the mode is sqrt(N / m) standard deviations away from that of all data, so the
 search there ends when it is half as near. On all data, gradients (one pass each) meet the curvature of
 the last subsample: the distance shrinks by the error of that curvature, about sqrt(d / m), each time.
-Where it shrinks slowly, the curvature of all data takes over.
+Where it shrinks slowly, the curvature of all data takes over. A generalised linear model has that from
+the beginning, since it comes with the gradient.
 """
 
 from typing import NamedTuple
@@ -20,10 +21,10 @@ from .target import Matrix, Target, Vector
 LEAST_ROWS, LEAST_ROWS_EACH = 100, 5  # of a subsample: in all, and for each parameter
 GROWTH = 4  # of the subsamples
 MOST_LEVELS = 4
+WILD = 3.0  # times the distance that the noise of a subsample makes: such a step is looked at first
 FEWEST_PASSES = 2.3  # over all data, that the subsamples leave: a gradient, H and a look around
 ITERATIONS = 60  # on one target, at most
 SLOW = 0.5  # a step that leaves more than this part of the distance wants a better curvature
-HOPELESS = 3.0  # times the distance to search for: what a last step must not leave
 FEW = 3  # parameters for which columns of H are cheaper than conjugate gradients
 
 
@@ -46,10 +47,11 @@ def levels(target: Target) -> list[int]:
 
 
 def make_curvature(target: Target, x: Vector, matrix: bool) -> Curvature:
-    """A model of the target's H at x, dense if `matrix`."""
+    """A model of the target's H at x, dense if `matrix`; the prior's part is its mean around x."""
+    excess = target.prior_excess(x) if matrix else 0.0
     if matrix and (isinstance(target, LinearTarget) or target.dimension <= FEW):
-        return dense(target.likelihood_hessian(x) + target.prior_hessian(x))
-    return Products(target, x, precondition(target, x, matrix))
+        return dense(target.likelihood_hessian(x) + target.prior_hessian(x) + excess)
+    return Products(target, x, precondition(target, x, matrix), excess=excess)
 
 
 def precondition(target: Target, x: Vector, matrix: bool) -> Curvature:
@@ -73,30 +75,49 @@ def fisher_information(target: Target, x: Vector, center: bool = False) -> Matri
     return target.weight * (total - (target.rows * np.outer(mean, mean) if center else 0.0))
 
 
+def is_finite(place: Place) -> bool:
+    return bool(np.isfinite(place.value) and np.all(np.isfinite(place.gradient)))
+
+
 def positive_part(diagonal: Vector) -> Vector:
     """Where it is not positive, the least positive entry."""
     fine = np.isfinite(diagonal) & (diagonal > 0)
     return np.where(fine, diagonal, diagonal[fine].min(initial=np.inf) if fine.any() else 1.0)
 
 
+def begin(full: Target, x: Vector, matrix: bool, seed: int) -> tuple[Place, Curvature | None, int]:
+    """A place near the mode, on all data; H and rows of the last subsample."""
+    x, sure, model, rows = warm_start(full, x, matrix, seed)
+    place = measure(full, x, matrix)
+    if not is_finite(place) and not np.array_equal(x, sure):
+        place = measure(full, sure, matrix)
+    refuse_start(full, place)
+    return place, model, rows
+
+
 def warm_start(
     full: Target, x: Vector, matrix: bool, seed: int
-) -> tuple[Vector, Curvature | None, int]:
-    """A point near the mode from subsamples, for half of `most`; H and rows of the last one."""
-    model, rows, first = None, 0, True
+) -> tuple[Vector, Vector, Curvature | None, int]:
+    """A point near the mode from subsamples, for half of `most`; H and rows of the last one.
+
+    The point is one step of Newton's method away from the second one, which a subsample has seen.
+    """
+    sure, model, rows, first = x, None, 0, True
     reserve = min(full.meter.most / 2, FEWEST_PASSES * full.rows)
     for size in levels(full):
         target = full.subsample(size, seed)
         if full.meter.left - 2 * size <= reserve:
             break
         noise = np.sqrt(full.size / size)
-        place = measure(target, x)
+        place = measure(target, x, matrix)
         if first:
             refuse_start(target, place)
+        elif not is_finite(place):
+            return sure, sure, None, 0
         last = make_curvature(target, place.x, matrix)
         solution = last.solve(place.gradient)
         try:
-            if first or not solution.positive or distance(solution) > 3 * GROWTH * noise:
+            if first or not solution.positive or distance(solution) > WILD * noise:
                 place, last, _ = climb(
                     target,
                     place,
@@ -105,14 +126,16 @@ def warm_start(
                     near=noise / 2,
                     iterations=ITERATIONS,
                     reserve=reserve,
+                    curve=matrix,
                 )
                 solution = last.solve(place.gradient)
         except Stuck as stuck:  # all data decide whether there is a mode
-            return stuck.place.x, None, 0
+            return stuck.place.x, stuck.place.x, None, 0
         x, model, rows, first = place.x, last, size, False
-        if solution.positive and distance(solution) <= 3 * GROWTH * noise:
+        sure = x
+        if solution.positive and distance(solution) <= WILD * noise:
             x = full.round(x + solution.step)  # the next subsample looks at it
-    return x, model, rows
+    return x, sure, model, rows
 
 
 def aim(target: Target) -> float:
@@ -128,8 +151,11 @@ def settle(
 ) -> End:
     """To the mode of all data; `reserve` evaluations stay unspent."""
     near = aim(full) if matrix else NEAR
+    sweeps = matrix and isinstance(full, LinearTarget)  # H of all data comes with each gradient
     radius, before, fresh = np.inf, np.inf, False  # fresh: the model is H of all data at the place
     for _ in range(ITERATIONS):
+        if sweeps:
+            model, fresh = make_curvature(full, place.x, matrix), True
         solution = model.solve(place.gradient)
         away = distance(solution) if solution.positive else np.inf
         if away >= near and not fresh and away > SLOW * before:
@@ -146,11 +172,8 @@ def settle(
                 return End(place, model, away)
             x = full.round(place.x + solution.step)
             return End(Place(x, np.nan, None), model, rate * away)
-        last = full.meter.left - reserve < 2 * full.rows
-        if last and isinstance(full, LinearTarget) and rate * away >= HOPELESS * near:
-            return End(place, model, away)  # H of all data here is worth more than this step
         try:
-            place, radius = advance(full, place, solution, radius, reserve)
+            place, radius = advance(full, place, solution, radius, reserve, sweeps)
             before, fresh = away, False
         except Stuck as stuck:
             if full.meter.left - reserve < full.rows:

@@ -14,9 +14,8 @@ from vrsgmcmc import core
 from .curvature import Products
 from .linear import LinearTarget
 from .located import NEAR, Located
-from .newton import measure
-from .refusals import UPWARDS, NoMode, refuse_coarse, refuse_start, refuse_support
-from .search import positive_part, precondition, settle, warm_start
+from .refusals import UPWARDS, NoMode, refuse_coarse, refuse_large, refuse_support
+from .search import begin, positive_part, precondition, settle
 from .target import Target, Vector
 
 ROWS, SHARE = 500, 50  # rows of a subsample for the metric: 500, or N / 50
@@ -29,9 +28,7 @@ RATE = 0.5  # by which a step shrinks the distance, until measured
 
 def locate_sparse(full: Target, x: Vector, kind: str, seed: int) -> Located:
     meter, notes = full.meter, []
-    x, model, _ = warm_start(full, x, False, seed)
-    place = measure(full, x)
-    refuse_start(full, place)
+    place, model, _ = begin(full, x, False, seed)
     each = full.product_cost * (STEPS if kind == "low_rank" else 1)  # evaluations of a row
     allowance = min(ALLOWANCE * meter.left / each, full.rows)
     some = full.subsample(int(max(ROWS, full.size // SHARE, allowance)), seed)
@@ -42,6 +39,7 @@ def locate_sparse(full: Target, x: Vector, kind: str, seed: int) -> Located:
     end = settle(full, place, model, RATE, False, reserve)
     place = end.place
     diagonal = measured.likelihood_diagonal(place.x) + full.prior_diagonal(place.x)
+    refuse_large(full, diagonal)
     poor = ~(np.isfinite(diagonal) & (diagonal > 0))
     if poor.any():
         notes.append(

@@ -20,6 +20,7 @@ Vector = np.ndarray  # float64 [d]
 Matrix = np.ndarray  # float64 [d, d]
 
 DIRECTIONS = 16  # of Hessian-vector products at once
+ALIKE = 1e-4  # of the largest entry of a prior's H: so much is rounding
 PROBES = 8  # of the diagonal of a prior's Hessian: one is enough for independent parameters
 
 
@@ -155,6 +156,27 @@ class Target:
     def prior_hessian(self, x: Vector) -> Matrix:
         hessian = -np.asarray(_prior_hessian(self.posterior, self.params(x)), np.float64)
         return (hessian + hessian.T) / 2
+
+    def prior_excess(self, x: Vector) -> Matrix | float:
+        """The mean of the prior's H around x, less that at x: 0 for a normal prior.
+
+        The prior of a scale hardly curves at x where the parameters that have this scale are zero: a
+        step of Newton's method leads nowhere there. Around x means as far as the prior changes by about
+        a factor of e.
+        """
+        slope = np.asarray(_prior_slope(self.posterior, self.params(x))[1], np.float64)
+        here = self.prior_hessian(x)
+        sizes = np.maximum(np.abs(np.diagonal(here)), slope**2)
+        reach = np.where(sizes > 0, 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0)), 0.0)
+        total, count = np.zeros_like(here), 0
+        for z in np.random.default_rng(0).normal(size=(PROBES, self.dimension)):
+            for way in (1.0, -1.0):
+                there = self.prior_hessian(x + way * reach * z)
+                if np.all(np.isfinite(there)):
+                    total, count = total + there - here, count + 1
+            if np.abs(total).max(initial=0.0) <= ALIKE * np.abs(here).max(initial=0.0):
+                return 0.0
+        return total / max(count, 1)
 
     def prior_diagonal(self, x: Vector) -> Vector:
         """The diagonal of the prior's H, by random signs: exact if the parameters are independent."""
