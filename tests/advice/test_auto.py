@@ -248,6 +248,36 @@ def test_no_mode_is_an_error_that_names_the_parameter():
         vr.sample(0, vr.glm("bernoulli", lambda w: 0.0 * jnp.sum(w)), (x, y), jnp.zeros(2), **CALL)
 
 
+def test_a_saddle_is_taken_for_a_network(monkeypatch):
+    def seek(*_):
+        raise run.Saddle("it curves upwards")
+
+    decide = import_module("vrsgmcmc.advice.auto.decide")
+    monkeypatch.setattr(decide, "seek_mode", seek)
+    result = sample(posterior=PLAIN, budget="60 passes")
+    assert "curves upwards" in result.decision.why
+    assert not result.accuracy().good
+    with pytest.raises(run.NoMode, match="upwards"):
+        sample(budget="60 passes")
+
+
+def test_a_search_that_does_not_reach_the_mode_goes_on(monkeypatch):
+    """Twenty of 20,000 events: small subsamples have none of them."""
+    mode = import_module("vrsgmcmc.advice.auto.mode")
+    rng = np.random.default_rng(5)
+    x = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
+    y = (rng.random(20_000) < 1 / (1 + np.exp(7.5 - x[:, 1]))).astype(int)
+    data = jnp.asarray(x), jnp.asarray(y)
+    posterior = vr.glm("bernoulli", 100.0)
+    options = {"params": jnp.zeros(3), "kind": "hessian", "share": 20_000.0, "seed": 0}
+    first, cost = mode.seek_mode(posterior, data, longest=0.0, **options)
+    assert first.distance > mode.FAR
+    located, whole = mode.seek_mode(posterior, data, longest=20 * 20_000.0, **options)
+    assert located.distance < mode.FAR
+    assert cost < whole <= 20 * 20_000
+    assert "more than its share" in located.notes[-1]
+
+
 @pytest.mark.slow
 def test_a_network_is_judged_by_its_predictions():
     posterior = vr.models.mlp.classifier(2)

@@ -14,6 +14,7 @@ from .mode import CoarseNumbers as CoarseNumbers
 from .mode import Located as Located
 from .mode import Modes as Modes
 from .mode import NoMode as NoMode
+from .mode import Saddle as Saddle
 from .mode import check_gradient as check_gradient
 from .mode import find_mode as find_mode
 from .mode import find_modes as find_modes

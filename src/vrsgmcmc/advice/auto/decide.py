@@ -80,7 +80,15 @@ def decide(
     longest = (
         share if wants_nuts(request, size) else MORE * min(request.evaluations, NOMINAL * size)
     )
-    located, cost = seek_mode(posterior, data, params, kind, share, longest, request.seed)
+    try:
+        located, cost = seek_mode(posterior, data, params, kind, share, longest, request.seed)
+    except run.Saddle:
+        if glm:
+            raise
+        modes = (
+            "no mode was found, because the log posterior curves upwards, as that of a network does"
+        )
+        return replace(search(modes), modes=modes)
     spent += cost
     reached = located.distance < FAR
     if not reached and not wants_nuts(request, size):

@@ -17,7 +17,7 @@ from .lbfgs import Mode, find_mode, warn_of_mode
 from .locate import likelihood_hessian, locate_mode
 from .located import Located
 from .modes import Modes, find_modes
-from .refusals import CoarseNumbers, NoMode
+from .refusals import CoarseNumbers, NoMode, Saddle
 
 __all__ = [
     "CoarseNumbers",
@@ -25,6 +25,7 @@ __all__ = [
     "Mode",
     "Modes",
     "NoMode",
+    "Saddle",
     "check_gradient",
     "find_mode",
     "find_modes",

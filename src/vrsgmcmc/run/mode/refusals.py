@@ -32,6 +32,10 @@ class NoMode(ValueError):
     """The log posterior has no maximum, or none was reached; the message names parameter and repair."""
 
 
+class Saddle(NoMode):
+    """The log posterior curves upwards where the search ended."""
+
+
 class CoarseNumbers(ValueError):
     """Rounding the parameters moves the gradient too far; the message names parameter and repair."""
 
@@ -94,7 +98,7 @@ def refuse_curvature(target: Target, model: Indefinite) -> NoReturn:
             "depend on each other, or parameters that the data do not tell apart, with a flat prior). "
             "Give these a proper prior, such as a normal one, or drop a column."
         )
-    raise NoMode(UPWARDS.format(name=name))
+    raise Saddle(UPWARDS.format(name=name))
 
 
 def refuse_flat(full: Target, look: Target, place: Place, factor: Factor) -> None:
@@ -130,7 +134,7 @@ def refuse_flat(full: Target, look: Target, place: Place, factor: Factor) -> Non
 def refuse_rise(target: Target, x: Vector, direction: Vector) -> None:
     """Raise where the slope rises along a direction, on both sides together."""
     if sum(falls(target, x, direction, (1.0, -1.0))) <= 0:
-        raise NoMode(UPWARDS.format(name=name_largest(target, direction)))
+        raise Saddle(UPWARDS.format(name=name_largest(target, direction)))
 
 
 def falls(target: Target, x: Vector, direction: Vector, ways: tuple[float, ...]) -> list[float]:

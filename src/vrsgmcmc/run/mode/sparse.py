@@ -14,7 +14,7 @@ from vrsgmcmc import core
 from .curvature import Products
 from .linear import LinearTarget
 from .located import NEAR, Located
-from .refusals import UPWARDS, NoMode, refuse_coarse, refuse_large, refuse_support
+from .refusals import UPWARDS, Saddle, refuse_coarse, refuse_large, refuse_support
 from .search import begin, positive_part, precondition, settle
 from .target import Target, Vector
 
@@ -47,7 +47,7 @@ def locate_sparse(full: Target, x: Vector, kind: str, seed: int) -> Located:
         )
     diagonal = positive_part(np.where(poor, full.prior_diagonal(place.x), diagonal))
     if end.distance == np.inf:
-        raise NoMode(UPWARDS.format(name="some parameters"))
+        raise Saddle(UPWARDS.format(name="some parameters"))
     scale, spread = 1 / np.sqrt(diagonal), diagonal.max() / diagonal.min()
     row = [jnp.asarray(each, full.dtype) for each in (place.x, scale)]
     metric = core.Diagonal(*row)
