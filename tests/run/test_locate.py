@@ -485,6 +485,21 @@ def test_metrics_of_many_parameters(kind, declared):
         np.testing.assert_allclose(np.diagonal(root.T @ hessian @ root), 1.0, atol=0.2)
 
 
+def test_nine_passes_are_enough_for_many_parameters():
+    """A subsample of fewer rows than parameters says little about H; all data do."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2000, 1200)) * 3 / np.sqrt(1200)
+    y = (rng.uniform(size=2000) < 1 / (1 + np.exp(-x @ rng.normal(size=1200)))).astype(int)
+    data = jnp.asarray(x), jnp.asarray(y)
+    located = locate_mode(BERNOULLI, data, jnp.zeros(1200), kind="low_rank", most=9 * 2000)
+    assert located.evaluations <= 9 * 2000
+    assert located.converged
+    p = 1 / (1 + np.exp(-x @ np.asarray(located.params)))
+    hessian = (x * (p * (1 - p))[:, None]).T @ x + np.eye(1200)
+    gradient = x.T @ (y - p) - located.params
+    assert np.sqrt(gradient @ np.linalg.solve(hessian, gradient) / 1200) < 0.15
+
+
 def test_float32_is_enough_for_a_condition_number_of_1e9():
     with jax.enable_x64(False):
         x, y = logistic(3000, 4, scales=np.array([1.0, 1.0, 1e3, 3e-2]), correlation=0.99)

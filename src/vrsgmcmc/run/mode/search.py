@@ -151,8 +151,9 @@ def settle(
 ) -> End:
     """To the mode of all data; `reserve` evaluations stay unspent."""
     near = aim(full) if matrix else NEAR
+    before = 0.0 if isinstance(model, Diagonal) else np.inf  # a diagonal alone is no model of H
     sweeps = matrix and isinstance(full, LinearTarget)  # H of all data comes with each gradient
-    radius, before, fresh = np.inf, np.inf, False  # fresh: the model is H of all data at the place
+    radius, fresh = np.inf, False  # fresh: the model is H of all data at the place
     for _ in range(ITERATIONS):
         if sweeps:
             model, fresh = make_curvature(full, place.x, matrix), True

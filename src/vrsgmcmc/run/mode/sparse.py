@@ -32,10 +32,13 @@ def locate_sparse(full: Target, x: Vector, kind: str, seed: int) -> Located:
     each = full.product_cost * (STEPS if kind == "low_rank" else 1)  # evaluations of a row
     allowance = min(ALLOWANCE * meter.left / each, full.rows)
     some = full.subsample(int(max(ROWS, full.size // SHARE, allowance)), seed)
-    if model is None:
-        model = Products(some, place.x, precondition(some, place.x, False))
     measured = full if isinstance(full, LinearTarget) else some
-    reserve = measured.rows + (each * some.rows if kind == "low_rank" else 0)
+    few = some.rows < full.dimension  # they say little about H: the search uses all data
+    if model is None and few:
+        model = precondition(measured, place.x, False)
+    elif model is None:
+        model = Products(some, place.x, precondition(some, place.x, False))
+    reserve = measured.rows + (each * some.rows if kind == "low_rank" and not few else 0)
     end = settle(full, place, model, RATE, False, reserve)
     place = end.place
     diagonal = measured.likelihood_diagonal(place.x) + full.prior_diagonal(place.x)
