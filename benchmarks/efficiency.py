@@ -40,8 +40,12 @@ def measure(problem: Problem, name: str, method: Method, budgets, seeds: int) ->
     rows = []
     for budget in budgets if method.budgeted else [max(budgets)]:
         run = method.prepare(problem, budget)
-        cold = run(0)[-1].seconds
-        runs = [run(seed) for seed in range(seeds)]
+        try:
+            cold = run(0)[-1].seconds
+            runs = [run(seed) for seed in range(seeds)]
+        except ValueError as error:  # a budget that is too small for the method
+            print(f"  {name}, {budget:g} passes: {str(error).splitlines()[0]}", flush=True)
+            continue
         for points in zip(*runs, strict=True):
             scores = [score(problem, point.mean, point.variance) for point in points]
             cost = np.mean([point.evaluations for point in points])
@@ -151,7 +155,9 @@ def main():
     parser.add_argument(
         "--problems", nargs="+", choices=PROBLEMS, default=["speed-1e4", "speed-1e5"]
     )
-    parser.add_argument("--methods", nargs="+", default=[""], help="parts of names; default: all")
+    parser.add_argument(
+        "--methods", nargs="+", default=[""], help="names, or parts of them; default: all"
+    )
     parser.add_argument("--budgets", nargs="+", type=float, default=[20, 50, 100, 200])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--nuts-draws", type=int, default=1500)
@@ -162,8 +168,12 @@ def main():
     for name in arguments.problems:
         problem = PROBLEMS[name]()
         print(f"{name}: N = {problem.size:,}, d = {problem.dimension}", flush=True)
-        for label, method in table(arguments.nuts_draws).items():
-            if not any(part.lower() in label.lower() for part in arguments.methods):
+        methods = table(arguments.nuts_draws)
+        for label, method in methods.items():
+            parts = [part for part in arguments.methods if part not in methods]
+            if label not in arguments.methods and not any(
+                part.lower() in label.lower() for part in parts
+            ):
                 continue
             if "plain" in label and problem.plain is None:
                 continue

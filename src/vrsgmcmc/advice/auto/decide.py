@@ -37,7 +37,7 @@ LARGEST_DENSE, LARGEST_LOW_RANK = 2_000, 100_000  # parameters
 SHARE, LEAST_PASSES, GLM_PASSES = 0.15, 4.0, 15.0
 NOMINAL = 400.0  # passes that a run without a budget is thought to take
 FEW = 2e6  # evaluations that any run without a budget can afford
-SEARCH = 0.6  # of the pilot's allowance, for the mode and the curvature
+SEARCH, GLM_SEARCH = 0.6, 0.75  # of the pilot's allowance, for the mode and the curvature
 MORE = (
     1 / 3
 )  # of a budget, for them if they are not reached: without a mode the rest is of little use
@@ -76,7 +76,7 @@ def decide(
             f"and to sample around it. Give at least {LEAST_BUDGET:g} passes."
         )
     kind = metric_kind(request, dimension)
-    share = SEARCH * most
+    share = (GLM_SEARCH if glm else SEARCH) * most
     longest = (
         share if wants_nuts(request, size) else MORE * min(request.evaluations, NOMINAL * size)
     )
