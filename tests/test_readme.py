@@ -1,6 +1,8 @@
 """The documents are true: code runs, commands and links exist, tables are complete."""
 
+import csv
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -309,3 +311,48 @@ def test_scripts_import_what_exists():
     command = [sys.executable, "-c", IMPORT_SCRIPTS, *scripts]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_race_of_the_readme_is_that_of_the_results():
+    record = json.loads((ROOT / "results" / "efficiency" / "efficiency.json").read_text())
+    seconds = "seconds to C = 0.001"
+    columns = [record["summary"][f"speed-{size}"] for size in ("1e4", "1e5", "1e6")]
+    ours = [column["auto"][seconds] for column in columns]
+    nuts = [
+        min(each[seconds] for name, each in column.items() if "NUTS" in name and each[seconds])
+        for column in columns
+    ]
+    for label, values in (
+        ("`vr.sample`", ours),
+        ("NumPyro's NUTS", nuts),
+        ("ratio", np.divide(nuts, ours)),
+    ):
+        row = re.search(rf"^\| {label} \| (.*) \|$", README.read_text(), flags=re.MULTILINE)
+        assert row, label
+        shown = [float(number) for number in row[1].split(" | ")]
+        np.testing.assert_allclose(shown, values, rtol=0.06)
+
+
+def test_the_table_of_accuracy_is_that_of_the_results():
+    """Runs, errors and C of docs/planning.md, row by row."""
+    with (ROOT / "results" / "accuracy" / "accuracy.csv").open(newline="") as file:
+        records = list(csv.DictReader(file))
+    page = (ROOT / "docs" / "planning.md").read_text()
+    tables = page.split("## What was measured")[1].split("## A plan")[0].split("passes in all:")
+    for table, budget in zip(tables, ("", "200", "20"), strict=True):
+        for row in re.findall(
+            r"^\| ([a-z0-9-]+ \| (?:glm|plain) \| .*) \|$", table, flags=re.MULTILINE
+        ):
+            problem, form, right, _, worst, error, *_ = row.split(" | ")
+            runs = [
+                each
+                for each in records
+                if (each["problem"], each["form"], each["budget"]) == (problem, form, budget)
+            ]
+            assert right == f"{sum(each['right'] == 'True' for each in runs)} of {len(runs)}"
+            largest = [
+                max(float(each[name]) for each in runs) for name in ("mean error", "sd error")
+            ]
+            assert worst == f"{largest[0]:.3f}, {largest[1]:.3f}"
+            mean = np.mean([float(each["C"]) for each in runs])
+            np.testing.assert_allclose(float(error), mean, rtol=0.06)
