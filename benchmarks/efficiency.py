@@ -33,6 +33,15 @@ from problems import PROBLEMS, Problem
 from vrsgmcmc.reports import figures
 
 TARGETS = (0.01, 0.001)
+# what figures show, and how they call it
+DRAWN = {
+    "auto": "vr.sample",
+    "NumPyro NUTS, warm-up 150": "NUTS, warm-up 150",
+    "NumPyro NUTS, warm-up 300": "NUTS, warm-up 300",
+    "NumPyro NUTS, warm-up 1000": "NUTS, warm-up 1000",
+    "BlackJAX SGLD-CV": "BlackJAX SGLD-CV",
+}
+TITLES = {"speed-1e4": "N = 10,000", "speed-1e5": "N = 100,000", "speed-1e6": "N = 1,000,000"}
 
 
 def measure(problem: Problem, name: str, method: Method, budgets, seeds: int) -> list[dict]:
@@ -92,18 +101,21 @@ def curves_of(rows: list[dict]) -> dict[tuple[str, str], list[dict]]:
 
 
 def draw(curves, names, cost: str, label: str, path: Path):
-    """One panel for each problem; Laplace, one point, is a level."""
+    """One panel for each problem; Laplace, one point, is a level. A method has one colour in all."""
     panels = []
     for name in names:
-        chosen = {m: c for (p, m), c in curves.items() if p == name}
-        one_point = chosen.pop("Laplace", None)
         lines = {
-            method: tuple(np.array([float(row[key]) for row in rows]) for key in (cost, "C"))
-            for method, rows in chosen.items()
+            label: tuple(
+                np.array([float(row[key]) for row in curves[name, method]]) for key in (cost, "C")
+            )
+            for method, label in DRAWN.items()
+            if (name, method) in curves
         }
         if lines:
+            one_point = curves.get((name, "Laplace"))
             level = ("Laplace", float(one_point[0]["C"])) if one_point else None
-            panels.append(figures.Panel(f"C, {name}", lines, log_y=True, level=level))
+            title = f"C, {TITLES.get(name, name)}"
+            panels.append(figures.Panel(title, lines, log_y=True, level=level))
     if panels:
         figures.save(figures.curves(panels, x_label=label), path)
 
