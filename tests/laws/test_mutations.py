@@ -333,8 +333,8 @@ MUTATIONS = [
     Mutation(
         "separable data that pass for a mode",
         "run/mode/refusals.py",
-        "(far, -1.0))) < FALL:",
-        "(far, -1.0))) < -FALL:",
+        "(far, -1.0))) < FALL and",
+        "(far, -1.0))) < -FALL and",
         "run/test_locate.py -k separable",
     ),
     Mutation(

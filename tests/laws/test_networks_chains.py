@@ -114,13 +114,8 @@ PREDICTIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
-        "lstm",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("cnn", "resnet", "resnet in groups")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("network", SMALL)
 def test_a_chain_is_averaged_stored_and_continued(network, tmp_path, monkeypatch):
     """Continued in the middle of a period: under the anchor, the masks and the crops that it has."""
     posterior, initial, data = SMALL[network]

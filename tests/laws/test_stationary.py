@@ -157,8 +157,13 @@ def test_which_rows_have_no_law(estimator, order, anchor_order):
 # make the noise depend on the position
 @pytest.mark.parametrize(
     ("estimator", "order", "anchor_order", "integrator"),
-    [(*row, "sgld") for row in PLAIN]
-    + [(*row, "BAOAB") for row in FIRST if row[0] in ("minibatch", "practical", "saga")],
+    [
+        (*row, "sgld")
+        if row in FIRST or "shuffled" in row
+        else pytest.param(*row, "sgld", marks=pytest.mark.slow)
+        for row in PLAIN
+    ]
+    + [(*row, "BAOAB") for row in FIRST if row[0] in ("practical", "saga")],
 )
 def test_gaussian_mean_and_linear_regression(estimator, order, anchor_order, integrator):
     """At a temperature each; at both, and with the other orders, below."""
@@ -177,7 +182,14 @@ def test_every_order_sharply(estimator, order, anchor_order, integrator):
         agree("linear", estimator, integrator, order, anchor_order, sharp=True)
 
 
-@pytest.mark.parametrize("integrator", [name for name in INTEGRATORS if name not in SHARP])
+@pytest.mark.parametrize(
+    "integrator",
+    [
+        name if name in ("ito", "sghmc", "UBU") else pytest.param(name, marks=pytest.mark.slow)
+        for name in INTEGRATORS
+        if name not in SHARP
+    ],
+)
 @pytest.mark.parametrize(
     "estimator", [pytest.param("minibatch", marks=pytest.mark.slow), "practical"]
 )

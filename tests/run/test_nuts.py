@@ -98,7 +98,11 @@ def written_out(metric):
 
 
 @pytest.mark.parametrize(
-    ("metric", "chain_method"), [(None, "vmap"), (METRIC, "sequential")], ids=["x", "z"]
+    ("metric", "chain_method"),
+    [
+        pytest.param(None, "vmap", id="x", marks=pytest.mark.slow),
+        pytest.param(METRIC, "sequential", id="z"),
+    ],
 )
 def test_steps_step_sizes_and_costs_are_those_of_blackjax(metric, chain_method):
     result = sample(metric=metric, chain_method=chain_method)

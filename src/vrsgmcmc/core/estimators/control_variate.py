@@ -34,7 +34,9 @@ class ControlVariate(Centered):
         return gradient, memory
 
     def at_mode(self, mode, gradient=None):
-        return control_variate(mode, gradient=gradient)
+        return (
+            ControlVariate(mode) if gradient is None else control_variate(mode, gradient=gradient)
+        )
 
 
 def control_variate(
