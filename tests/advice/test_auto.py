@@ -208,6 +208,7 @@ def test_order_2_by_its_name_is_completed(step_size, tmp_path):
         assert again.settings["estimator"].hot_count == estimator.hot_count
 
 
+@pytest.mark.slow
 def test_order_2_without_a_guard_or_with_a_centre_of_its_own():
     data, options = (LEVER, LABELS), {"step_size": 0.05, "num_steps": 20, "progress": False}
     posterior = vr.glm("bernoulli")
@@ -248,6 +249,7 @@ def test_no_mode_is_an_error_that_names_the_parameter():
         vr.sample(0, vr.glm("bernoulli", lambda w: 0.0 * jnp.sum(w)), (x, y), jnp.zeros(2), **CALL)
 
 
+@pytest.mark.slow
 def test_a_saddle_is_taken_for_a_network(monkeypatch):
     def seek(*_):
         raise run.Saddle("it curves upwards")

@@ -68,6 +68,7 @@ def test_traps_are_told_apart_from_success(name, seed):
     assert not result.accuracy().good
 
 
+@pytest.mark.slow
 def test_eight_schools_without_their_funnel_are_right():
     """Ten parameters and eight rows: theta_j = mu + tau z_j. The funnel's exact moments of mu, tau."""
     y, sd = SCHOOLS

@@ -66,7 +66,7 @@ def student_t(eta, y):
 
 
 @pytest.mark.parametrize("likelihood", [absolute, hinge, poisson, logistic, student_t])
-@pytest.mark.parametrize("size", [30, 3000])
+@pytest.mark.parametrize("size", [30, pytest.param(3000, marks=pytest.mark.slow)])
 def test_a_derivative_is_not_refused(likelihood, size):
     posterior = vr.Posterior(logprior, lambda w, row: likelihood(row[0] @ w, row[1]))
     for seed in range(2):
