@@ -11,8 +11,9 @@ import pytest
 import vrsgmcmc as vr
 from vrsgmcmc import run
 from vrsgmcmc.advice.auto import length, residuals, scale
-from vrsgmcmc.advice.auto.decide import pilot_allowance
+from vrsgmcmc.advice.auto.allowance import pilot_allowance
 from vrsgmcmc.advice.auto.request import Request
+from vrsgmcmc.advice.auto.site import Site
 from vrsgmcmc.run import store
 
 RNG = np.random.default_rng(0)
@@ -224,7 +225,7 @@ def test_order_2_without_a_guard_or_with_a_centre_of_its_own():
 
 
 def test_order_2_of_many_parameters_is_refused(monkeypatch):
-    monkeypatch.setattr("vrsgmcmc.advice.auto.centre.LARGEST", 2)
+    monkeypatch.setattr("vrsgmcmc.advice.auto.centre.LARGEST_DENSE", 2)
     own = vr.control_variate(START, order=2)
     with pytest.raises(ValueError, match=r"3 parameters have a Hessian of 9 numbers.*Use order=1"):
         vr.sample(0, LINEAR, (X, Y), START, estimator=own, step_size=0.1, progress=False)
@@ -344,21 +345,19 @@ def located(posterior, data):
 def test_residuals_are_those_of_each_row():
     posterior, data = vr.glm("bernoulli"), (jnp.asarray(X[:300]), jnp.asarray(LABELS[:300]))
     mode = located(posterior, data)
-    options = {"draws": 2, "allowance": 1e9, "seed": 3}
+    site = Site(posterior, data, mode.params, mode.metric)
     for order in (1, 2):
-        found = residuals.measure_residuals(
-            posterior, data, mode.params, mode.metric, order, **options
-        )
+        found = residuals.measure_residuals(site, order, allowance=1e9, seed=3)
         rng, L = np.random.default_rng([3, 19]), np.asarray(mode.metric.factor)
         expected = np.zeros((300, D))
-        for z in rng.normal(size=(2, D)):
+        for z in rng.normal(size=(residuals.DRAWS, D)):
             away = jnp.asarray(L @ z)
             rows = jax.vmap(jax.grad(posterior.loglik), (None, 0))
             rest = rows(mode.params + away, data) - rows(mode.params, data)
             if order == 2:
                 hessians = jax.vmap(jax.hessian(posterior.loglik), (None, 0))(mode.params, data)
                 rest = rest - hessians @ away
-            expected += np.asarray(rest @ L) ** 2 / 2
+            expected += np.asarray(rest @ L) ** 2 / residuals.DRAWS
         # the suspects, which are looked at again elsewhere, and the rest as here
         rest_of = np.setdiff1d(np.arange(300), found.top)
         others = found.energy - found.top_energy.sum(0)

@@ -143,30 +143,18 @@ def sample(
     data, size = run.as_data(data)
     options = {"clip": clip, "num_chains": num_chains, "memory_limit": memory_limit}
     request = make_request("sample", key, size, budget, ess, **named, **options)
-    check_arguments(key, posterior, data, init, request, rest)
+    pair = request.value("estimator", minibatch()), request.value("integrator", sgld())
+    core.check_pair(posterior, *pair)
+    core.check_density(posterior, full(), pair[1], clip)
+    some = core.Sampler(minibatch(), sgld(), 1.0, 1)  # for model, data and start
+    lengths = {"num_steps": MANY, "num_chains": num_chains, "draws_in_memory": False}
+    method = "vmap" if is_auto(chain_method) else chain_method
+    run.set_up(key, posterior, data, init, some, **lengths, **{**rest, "chain_method": method})
     return sample_by_request(key, posterior, data, init, request, rest, run_dir, progress)
 
 
 def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
-
-
-def check_arguments(
-    key: Any,
-    posterior: core.Posterior,
-    data: core.Data,
-    init: Any,
-    request: Request,
-    rest: Mapping[str, Any],
-) -> None:
-    """Refuse a model, data, start or methods that no run could have, before any search."""
-    pair = request.value("estimator", minibatch()), request.value("integrator", sgld())
-    core.check_pair(posterior, *pair)
-    core.check_density(posterior, full(), pair[1], request.clip)
-    method = "vmap" if is_auto(rest["chain_method"]) else rest["chain_method"]
-    sampler = core.Sampler(minibatch(), sgld(), 1.0, 1)
-    lengths = {"num_steps": MANY, "num_chains": request.num_chains, "draws_in_memory": False}
-    run.set_up(key, posterior, data, init, sampler, **lengths, **{**rest, "chain_method": method})
 
 
 def sample_by_request(

@@ -13,15 +13,14 @@ from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import control_variate
 
 from ..gradients import gradient_program
+from .allowance import LARGEST_DENSE
 from .request import METRICS
 from .residuals import measure_residuals
-from .scale import LARGEST_INFLATION, fit
+from .scale import LARGEST_INFLATION, fit, row_cost
 from .site import Site
 
-LARGEST = 2_000  # parameters: a Hessian has d^2 numbers
 BATCH = 10  # rows of a minibatch, where the caller does not say
 GUARD_PASSES = 15.0  # for the look at residuals, where there is no budget
-DRAWS = 4  # of the Gaussian approximation, at which residuals are measured
 
 
 def center_at_mode(
@@ -56,9 +55,8 @@ def complete(
     hessian, more = (hessian, 0) if hessian is not None else measure_hessian(site)
     cost, hot = cost + more, np.array([], int)
     if getattr(estimator, "guard", None) is not None:
-        draws = DRAWS if allowance > 2 * DRAWS * site.size else 1
-        residuals = measure_residuals(*site, order=2, draws=draws, allowance=allowance, seed=seed)
-        per_row = 3 if isinstance(site.posterior, core.GLM) else 4
+        residuals = measure_residuals(site, 2, allowance, seed)
+        per_row = row_cost(2, site.posterior)
         count = fit(residuals, site.size, LARGEST_INFLATION, per_row, batch_size).hot
         cost, hot = cost + residuals.evaluations, residuals.top[:count]
     return add_curvature(estimator, site, hessian, hot), cost
@@ -89,10 +87,10 @@ def gradient_at_mode(site: Site, located: run.Located) -> tuple[core.Params, int
 def measure_hessian(site: Site) -> tuple[np.ndarray, int]:
     """The likelihood's Hessian at the centre over all data, and the evaluations."""
     dimension = core.tree.size(site.mode)
-    if dimension > LARGEST:
+    if dimension > LARGEST_DENSE:
         raise ValueError(
-            f"control_variate(order=2): {dimension:,} parameters have a Hessian of "
-            f"{dimension**2:,} numbers, and at most {LARGEST:,} parameters are taken. Use order=1."
+            f"control_variate(order=2): {dimension:,} parameters have a Hessian of {dimension**2:,} "
+            f"numbers, and at most {LARGEST_DENSE:,} parameters are taken. Use order=1."
         )
     return run.likelihood_hessian(site.posterior, site.data, site.mode)
 

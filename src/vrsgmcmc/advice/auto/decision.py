@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vrsgmcmc.core import Params, Sampler
+
+
+class Choice(NamedTuple):
+    """A sampler, why it was chosen, and what was evaluated for that."""
+
+    sampler: Sampler
+    why: str
+    evaluations: int = 0
+    considered: tuple[str, ...] = ()
+    chain_method: str = "vmap"
 
 
 @dataclass(frozen=True)

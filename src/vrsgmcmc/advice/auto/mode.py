@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,18 @@ from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core, run
 
+from .request import Request
 from .site import Site
 
 FAR = 0.3  # sds from the mode, root mean square: nothing is built around such a point
 WIDE = np.sqrt(2.0)  # sds: how far the starts are spread
+MODES = 0.25  # of the allowance, for a look at other modes
+MODES_LEAST = 2e4  # evaluations for it, where there is no budget
+KINKS = 0.05  # of the allowance, to look for kinks
+BENDS = (
+    "The Hessian at the mode says little about the posterior an sd away (kinks, or strong bends): the "
+    "metric comes from the gradients' spread."
+)
 START_ROWS = 256  # that tell whether a start is inside the support
 
 
@@ -37,6 +45,50 @@ def seek_mode(
     )
     note = "The search for the mode took more than its share: it was not reached before."
     return again._replace(notes=(*again.notes, note)), cost + again.evaluations
+
+
+class Surroundings(NamedTuple):
+    """What was seen around a mode."""
+
+    metric: core.Metric
+    modes: str  # what several starts found
+    count: int = 1  # of modes
+    bends: bool = False  # second derivatives at the mode say little about one sd
+    notes: tuple[str, ...] = ()
+    evaluations: int = 0
+
+
+def look_around(
+    posterior: core.Posterior,
+    data: core.Data,
+    init: Any,
+    key: Any,
+    located: run.Located,
+    request: Request,
+    most: float,
+) -> Surroundings:
+    """Look for other modes, for kinks, and for a gradient that is no derivative."""
+    if not located.distance < FAR:
+        away = f"{located.distance:.2g}"
+        modes = f"no mode was reached: the search ended {away} sds away from one"
+        return Surroundings(located.metric, modes)
+    if isinstance(posterior, core.GLM) and posterior.concave:
+        return Surroundings(located.metric, "one mode, because the log posterior is concave")
+    limited = np.isfinite(request.evaluations)
+    room = max(MODES * most, 0.0 if limited else MODES_LEAST)
+    ends = run.find_modes(posterior, data, init, located, key=core.fold(key, 2**20 + 1), most=room)
+    around = Surroundings(located.metric, str(ends), ends.count, evaluations=ends.evaluations)
+    if ends.count > 1:
+        return around
+    options = {"most": KINKS * most if limited else np.inf}
+    bends, cost = run.has_kinks(posterior, data, located, core.fold(key, 2**20 + 4), **options)
+    cost += run.check_gradient(posterior, data, located, core.fold(key, 2**20 + 5), **options)
+    metric, notes = located.metric, ()
+    if bends:
+        metric, more = run.gradient_metric(posterior, data, located)
+        cost, notes = cost + more, (BENDS,)
+    spent = around.evaluations + cost
+    return around._replace(metric=metric, bends=bends, notes=notes, evaluations=spent)
 
 
 def finite_starts(site: Site, key: Any, count: int) -> core.Params:

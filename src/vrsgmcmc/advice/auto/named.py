@@ -16,11 +16,10 @@ from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core
 
-from .scale import LARGEST_STEP
+from .scale import LARGEST_INFLATION, LARGEST_STEP
 from .site import Site
 
 POINTS, BATCHES = 4, 8
-INFLATION = 0.03  # of the variances
 
 
 def fit_named(site: Site, sampler: core.Sampler, seed: int) -> tuple[core.Sampler, int]:
@@ -28,9 +27,9 @@ def fit_named(site: Site, sampler: core.Sampler, seed: int) -> tuple[core.Sample
     noise, cost = measure_noise(site, sampler, seed)
     friction = getattr(sampler.integrator, "friction", None)
     if friction is None:
-        step = 2 * INFLATION / (1 + noise)
+        step = 2 * LARGEST_INFLATION / (1 + noise)
     else:
-        step = min(LARGEST_STEP, 2 * float(friction) * INFLATION / max(noise, 1e-12))
+        step = min(LARGEST_STEP, 2 * float(friction) * LARGEST_INFLATION / max(noise, 1e-12))
     if sampler.metric is None:  # h is in the units of x: the widest direction sets it
         width = float(site.standard_deviations().min())
         step *= width**2 if friction is None else width

@@ -21,13 +21,13 @@ from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core
 
+from .site import Site
+
+DRAWS = 4  # of the Gaussian approximation, at which residuals are measured
 PART = 1024  # rows whose gradients are held at once
 MOST_HOT = 64
 TOP = 256  # rows of highest leverage that are always looked at
-SUSPECTS, MOST_DRAWS = (
-    128,
-    64,
-)  # rows that may be hot, and the draws at which they are looked at again
+SUSPECTS, MOST_DRAWS = 128, 64  # rows that may be hot, and draws at which they are looked at again
 WIDE = 1.5  # sds: how far out every second of these draws is, on average
 
 
@@ -45,18 +45,10 @@ class Residuals(NamedTuple):
         return np.maximum(self.energy - self.top_energy[:hot].sum(0), 0.0)
 
 
-def measure_residuals(
-    posterior: core.Posterior,
-    data: core.Data,
-    center: core.Params,
-    metric: core.Metric,
-    order: int,
-    *,
-    draws: int,
-    allowance: float,
-    seed: int,
-) -> Residuals:
+def measure_residuals(site: Site, order: int, allowance: float, seed: int) -> Residuals:
     """Measure on all rows, or on as many as the allowance of evaluations permits."""
+    posterior, data, center, metric = site
+    draws = DRAWS if allowance > 2 * DRAWS * site.size else 1
     rng = np.random.default_rng([seed, 19])
     row, unravel = ravel_pytree(center)
     z = jnp.asarray(rng.normal(size=(draws, row.size)), row.dtype)

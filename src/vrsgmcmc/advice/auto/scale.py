@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vrsgmcmc import core
+
 from .residuals import Residuals
+from .site import Site
 
 FRICTION = 1.0
-LARGEST_STEP = (
-    0.8  # BAOAB is exact on a Gaussian up to its limit of stability, 2; posteriors are not
-)
+LARGEST_STEP = 0.8  # BAOAB is exact on a Gaussian up to its limit of stability, 2; others are not
 LARGEST_INFLATION, LEAST_INFLATION = 0.03, 1e-4  # of the variances
 FEWEST_ROWS, MOST_ROWS = 10, 1024  # of a batch
 OVERHEAD = 50.0  # what a step costs besides its rows, in evaluations
@@ -45,6 +46,11 @@ class Scale(NamedTuple):
     def price(self) -> float:
         """The cost of an effective draw."""
         return (self.cost + OVERHEAD) / self.effective
+
+
+def row_cost(order: int, posterior: core.Posterior) -> int:
+    """Evaluations of a row in a step."""
+    return 2 if order == 1 else 3 if isinstance(posterior, core.GLM) else 4
 
 
 def fit(
@@ -75,8 +81,8 @@ def fit(
 
 
 def choose(
-    residuals: list[tuple[Residuals, int]],
-    size: int,
+    residuals: Residuals,
+    site: Site,
     ess: float,
     evaluations: float,
     batch_size: int | None = None,
@@ -90,10 +96,10 @@ def choose(
         draws = min(ess, (steps - burn_in) * scale.effective)
         return 1 / max(draws, 1e-9) + scale.inflation**2 / 4
 
+    per_row = row_cost(residuals.order, site.posterior)
     scales = [
-        fit(each, size, float(level), per_row, batch_size)
+        fit(residuals, site.size, float(level), per_row, batch_size)
         for level in np.geomspace(LARGEST_INFLATION, LEAST_INFLATION, 16)
-        for each, per_row in residuals
     ]
     least = min(map(error, scales))
     good = [scale for scale in scales if error(scale) <= 1.1 * least]
