@@ -468,6 +468,30 @@ def test_kinks_take_the_metric_from_gradients():
     np.testing.assert_allclose(whitened, np.eye(3), atol=0.15)
 
 
+def test_a_hinge_has_no_kink_at_the_start():
+    """At zero every margin is on the slope: no row has curvature, and no gradient changes."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4000, 3))
+    data = jnp.asarray(x), jnp.asarray(np.sign(x.sum(1) + rng.logistic(size=4000)))
+    posterior = vr.Posterior(
+        loglik=lambda w, row: -jnp.maximum(0.0, 1.0 - row[1] * (row[0] @ w)),
+        logprior=lambda w: -jnp.sum(w**2) / 50,
+    )
+    located = locate_mode(posterior, data, jnp.zeros(3))
+    assert located.converged
+    assert located.kinks
+    assert located.evaluations < 30 * 4000
+
+    def height(w):
+        return jnp.sum(jax.vmap(posterior.loglik, (None, 0))(w, data)) + posterior.logprior(w)
+
+    moves = 0.5 * rng.normal(size=(50, 3)) @ np.asarray(located.metric.factor).T
+    around = jnp.asarray(np.asarray(located.params) + moves)
+    assert float(jnp.max(jax.vmap(height)(around))) < float(height(located.params)) + 0.1
+    modes = find_modes(posterior, data, jnp.zeros(3), located, key=1)
+    assert str(modes) == "one mode seen from 8 starts"
+
+
 @pytest.mark.parametrize("kind", ["low_rank", "diagonal"])
 @pytest.mark.parametrize("declared", [True, False])
 def test_metrics_of_many_parameters(kind, declared):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vrsgmcmc import core
+
 from .request import NUTS_GRADIENTS, Request, is_nuts
 
 SHARE, LEAST_PASSES, GLM_PASSES = 0.15, 4.0, 15.0
@@ -11,6 +13,7 @@ NOMINAL = 400.0  # passes that a run without a budget is thought to take
 FEW = 2e6  # evaluations that any run without a budget can afford
 LEAST_BUDGET = 5.0  # passes
 LARGEST_DENSE, LARGEST_LOW_RANK = 2_000, 100_000  # parameters of a metric of this kind
+FEWEST_DRAWS = 100  # of a chain, where there are as many steps
 NUTS_MOST = 5e7  # evaluations that a run with full gradients may take
 
 
@@ -47,4 +50,20 @@ def check_budget(request: Request, size: int) -> None:
         raise ValueError(
             f"sample(budget=...): {request.evaluations / size:.3g} passes are too few to find the mode "
             f"and to sample around it. Give at least {LEAST_BUDGET:g} passes."
+        )
+
+
+def draws_that_fit(request: Request, params: core.Params) -> float:
+    """Draws of a chain in a quarter of the memory."""
+    return request.memory_limit / 4 / (request.num_chains * core.nbytes(params))
+
+
+def check_memory(request: Request, params: core.Params) -> None:
+    """Refuse a limit that has no room for the fewest draws."""
+    if draws_that_fit(request, params) < FEWEST_DRAWS:
+        need = FEWEST_DRAWS * request.num_chains * core.nbytes(params)
+        raise ValueError(
+            f"sample(memory_limit={request.memory_limit:g}): a quarter of it is for draws, and "
+            f"{FEWEST_DRAWS} of {request.num_chains} chains need {need:,} bytes. Give at least "
+            f"{4 * need:,}."
         )

@@ -27,6 +27,7 @@ def choose_control_variate(
     those that are gone.
     """
     exact, series, cost = located.likelihood_hessian is not None, [], 0
+    bends = bends or located.kinks
     for order in [1, 2] if exact and not bends else [1]:
         allowance = max(most - spent - cost, 0.1 * most) / 2
         series.append(measure_residuals(site, order, allowance, request.seed))
@@ -48,14 +49,14 @@ def choose_control_variate(
     step = float(f"{best.step_size:.3g}")
     integrator = splitting("BAOAB", scale.FRICTION)
     sampler = core.Sampler(estimator, integrator, step, best.batch_size, clip=request.clip)
-    return Choice(sampler, reason(best, series, exact), cost + more, tuple(considered))
+    return Choice(sampler, reason(best, series, bends), cost + more, tuple(considered))
 
 
-def reason(choice: scale.Scale, series: list[Residuals], exact: bool) -> str:
+def reason(choice: scale.Scale, series: list[Residuals], bends: bool) -> str:
     """Why this scale, in a sentence."""
     noise = f"Its noise widens variances by {choice.inflation:.2g} of themselves."
     if choice.order == 1 and len(series) == 1:
-        why = "second derivatives say little here" if exact else "the exact Hessian takes too long"
+        why = "second derivatives say little here" if bends else "the exact Hessian takes too long"
         return f"A control variate of order 1: {why}. {noise}"
     if choice.hot:
         noise += f" {choice.hot} rows of high leverage are visited at every step."

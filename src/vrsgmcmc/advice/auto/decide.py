@@ -19,7 +19,7 @@ from vrsgmcmc.core.estimators import control_variate, full
 from vrsgmcmc.core.integrators import splitting
 
 from . import scale
-from .allowance import NOMINAL, check_budget, metric_kind, pilot_allowance, wants_nuts
+from .allowance import NOMINAL, check_budget, check_memory, metric_kind, pilot_allowance, wants_nuts
 from .centre import complete
 from .control import choose_control_variate
 from .decision import Choice, Decision
@@ -43,8 +43,24 @@ def decide(
     key: Any, posterior: core.Posterior, data: core.Data, init: Any, request: Request
 ) -> Decision:
     """The decision for a request: a pure function of its arguments, but for a budget in seconds."""
-    began, size = time.monotonic(), core.data_size(data)
+    began = time.monotonic()
     params = run.as_params(init(core.fold(key, 2**20)) if run.is_function(init) else init)
+    check_memory(request, params)
+    decision = make_decision(key, posterior, data, init, params, request, began)
+    return replace(decision, seconds=time.monotonic() - began)
+
+
+def make_decision(
+    key: Any,
+    posterior: core.Posterior,
+    data: core.Data,
+    init: Any,
+    params: core.Params,
+    request: Request,
+    began: float,
+) -> Decision:
+    """By the mode if there is one, else by a search; `began`: when the clock of the budget started."""
+    size = core.data_size(data)
     dimension, glm = core.tree.size(params), isinstance(posterior, core.GLM)
     nuts, most, spent = wants_nuts(request, size), pilot_allowance(request, size, glm), 0
 

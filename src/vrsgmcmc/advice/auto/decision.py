@@ -44,6 +44,7 @@ class Decision:
     why: str = ""
     notes: tuple[str, ...] = ()
     considered: tuple[str, ...] = field(default=(), repr=False)
+    seconds: float = field(default=0.0, compare=False)  # that it took
 
     @property
     def num_steps(self) -> int:
@@ -57,6 +58,11 @@ class Decision:
     def __str__(self) -> str:
         lines = [describe(self.sampler), self.why, self.modes, *self.notes]
         lines += [f"considered: {text}" for text in self.considered]
+        if self.seconds:
+            lines.append(
+                f"Choosing took {self.evaluations:,} evaluations and {self.seconds:.3g} s, with "
+                "compilation."
+            )
         return "\n".join(line for line in lines if line)
 
 

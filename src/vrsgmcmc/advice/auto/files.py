@@ -31,7 +31,7 @@ RECORD, ARRAYS = store.DECISION
 TREES = ("starts", "mode", "laplace_mean", "laplace_sd")
 PLAIN = (
     *("num_chains", "burn_in", "thin", "steps", "ess", "evaluations", "allowance"),
-    *("chain_method", "modes", "network", "why", "notes", "considered"),
+    *("chain_method", "modes", "network", "why", "notes", "considered", "seconds"),
 )
 
 

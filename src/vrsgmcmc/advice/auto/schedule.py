@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc import core, run
+from vrsgmcmc import run
 
 from . import length, scale
+from .allowance import FEWEST_DRAWS, draws_that_fit
 from .decision import Decision
 from .pilot import run_pilot
 from .request import ACCURACY, NUTS_GRADIENTS, Request, is_nuts
@@ -19,7 +20,6 @@ from .site import Site
 PACE_STEPS = 150  # of a run that is timed
 DRAWS_PER_ESS = 4.0  # draws that are kept
 FEWEST_STEPS = 200  # of a chain, whatever the clock says
-FEWEST_DRAWS = 100  # of a chain, where there are as many steps
 
 
 def with_length(decision: Decision, site: Site, request: Request, began: float) -> Decision:
@@ -46,13 +46,7 @@ def with_length(decision: Decision, site: Site, request: Request, began: float) 
         burn_in = max(warm_up, min(burn_in, int(scale.MOST_BURN_IN * most)))
     burn_in = request.value("burn_in", burn_in)
     forecast = request.ess / chains * each
-    widest = request.memory_limit / 4 / (chains * core.nbytes(site.mode))  # draws that fit
-    if widest < FEWEST_DRAWS:
-        need = 4 * FEWEST_DRAWS * chains * core.nbytes(site.mode)
-        raise ValueError(
-            f"sample(memory_limit={request.memory_limit:g}): a quarter of it is for draws, and "
-            f"{FEWEST_DRAWS} of {chains} chains need {need / 4:,.0f} bytes. Give at least {need:,.0f}."
-        )
+    widest = draws_that_fit(request, site.mode)
     longest = min(length.MOST * forecast, most)
     wish = min(each / DRAWS_PER_ESS, (longest - burn_in) / FEWEST_DRAWS)
     thin = max(1, int(wish), int(np.ceil(longest / widest)))

@@ -66,7 +66,12 @@ class Factor:
             u = solve_triangular(self.lower, u / np.linalg.norm(u), lower=True)
             u = solve_triangular(self.lower, u, lower=True, trans=1)
         u = u / self.scale
-        return u / np.linalg.norm(self.lower.T @ (u * self.scale))
+        return u / np.sqrt(self.square(u))
+
+    def square(self, vector: Vector) -> float:
+        """v^T H v."""
+        half = self.lower.T @ (vector * self.scale)
+        return float(half @ half)
 
 
 class Diagonal:

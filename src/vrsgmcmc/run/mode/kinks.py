@@ -15,7 +15,7 @@ from vrsgmcmc import core
 from .curvature import Factor, Indefinite, dense
 from .linear import make_target
 from .located import NEAR, Located
-from .newton import Stuck, climb, distance, measure
+from .newton import Place, Stuck, climb, distance, measure
 from .refusals import (
     refuse_curvature,
     refuse_large,
@@ -82,20 +82,36 @@ def starts_with_kinks(full: Target, x: Vector, seed: int) -> bool:
     """Whether gradients change at the start of a search, while no row's likelihood has curvature.
 
     Elsewhere the search has something to go by, and `has_kinks` looks at its end. The move is one sd of
-    the rows that are asked.
+    the rows that are asked. Where their gradients do not change, as those of a hinge at zero, their own
+    mode is asked.
     """
     target = full.subsample(max(START_ROWS, full.dimension), seed)
+    refuse_large(full, gradient_factor(target, x).scale ** 2)
+    z = np.random.default_rng(seed).normal(size=target.dimension)
+    bends = bends_at_kinks(target, x, z)
+    if bends is None:
+        end, _, _ = climb_by_gradients(target, target, measure(target, x), NEAR)
+        bends = bends_at_kinks(target, end.x, z)
+    return bool(bends)
+
+
+def bends_at_kinks(target: Target, x: Vector, direction: Vector) -> bool | None:
+    """Whether the gradient changes though no row's likelihood has curvature; None: it does not change.
+
+    The move along the direction is one sd of the target's rows.
+    """
     model = gradient_factor(target, x)
-    refuse_large(full, model.scale**2)
     if not isinstance(model, Factor):
         return False
-    z = np.random.default_rng(seed).normal(size=target.dimension)
-    move = np.sqrt(target.weight) * model.root @ (z / np.linalg.norm(z))
-    curvature = np.abs(target.row_curvatures(x, move)).sum() * target.weight
-    change = (target.slope(x - move)[1] - target.slope(x + move)[1]) @ move / 2
-    prior = target.prior_product(x, move) @ move
-    promise = target.weight  # move^T H move
-    return bool(curvature <= LITTLE * promise and change - prior > LITTLE * promise)
+    move = np.sqrt(target.weight) * model.root @ (direction / np.linalg.norm(direction))
+    little = LITTLE * target.weight  # of move^T H move
+    if np.abs(target.row_curvatures(x, move)).sum() * target.weight > little:
+        return False
+    (low, before), (high, after) = target.slope(x - move), target.slope(x + move)
+    if not (np.isfinite(low) and np.isfinite(high)):  # the end of the support is no kink
+        return False
+    change = (before - after) @ move / 2
+    return True if change - target.prior_product(x, move) @ move > little else None
 
 
 def gradient_metric(
@@ -127,6 +143,25 @@ def gradient_factor(target: Target, x: Vector) -> Factor | Indefinite:
     return dense(fisher_information(target, x, center=True) + target.prior_hessian(x))
 
 
+def climb_by_gradients(
+    target: Target, some: Target, place: Place, near: float
+) -> tuple[Place, float, Stuck | None]:
+    """Newton's method with the covariance of some gradients as H: the end, its distance from the mode.
+
+    Also why it stopped, if no step made the log posterior grow: at a kink, none may.
+    """
+
+    def curvature(place: Place) -> Factor | Indefinite:
+        return gradient_factor(some, place.x)
+
+    model, options = curvature(place), {"near": near, "iterations": ITERATIONS}
+    try:
+        place, _, away = climb(target, place, curvature, model, **options)
+    except Stuck as stuck:
+        return stuck.place, distance(curvature(stuck.place).solve(stuck.place.gradient)), stuck
+    return place, away, None
+
+
 def locate_by_gradients(full: Target, x: Vector, seed: int) -> Located:
     """A mode and a metric by gradients and their covariance alone."""
     for size in [*levels(full), full.rows]:
@@ -135,21 +170,10 @@ def locate_by_gradients(full: Target, x: Vector, seed: int) -> Located:
         refuse_start(target, place)
         most = max(ROWS, ROWS_EACH * full.dimension) if target is full else size
         some = target.subsample(most, seed)
-        model = gradient_factor(some, place.x)
         near = NEAR if target is full else np.sqrt(full.size / size) / 2
-        try:
-            place, model, away = climb(
-                target,
-                place,
-                lambda place, some=some: gradient_factor(some, place.x),
-                model,
-                near=near,
-                iterations=ITERATIONS,
-            )
-        except Stuck as stuck:
-            if target is full and distance(model.solve(stuck.place.gradient)) >= NEAR:
-                refuse_stuck(full, stuck.place, stuck.step, stuck.finite)
-            place, away = stuck.place, distance(model.solve(stuck.place.gradient))
+        place, away, stuck = climb_by_gradients(target, some, place, near)
+        if stuck is not None and target is full and away >= NEAR:
+            refuse_stuck(full, stuck.place, stuck.step, stuck.finite)
         x = place.x
     model = gradient_factor(some, x)
     if isinstance(model, Indefinite):
@@ -174,4 +198,5 @@ def locate_by_gradients(full: Target, x: Vector, seed: int) -> Located:
         seconds=0.0,
         notes=("the model has kinks: the metric is that of the gradients' covariance",),
         gradient=place.gradient,
+        kinks=True,
     )

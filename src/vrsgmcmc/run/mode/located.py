@@ -22,6 +22,7 @@ class Located(NamedTuple):
     seconds: float
     notes: tuple[str, ...]
     gradient: np.ndarray | None  # of the log posterior at params; None: `distance` is an estimate
+    kinks: bool = False  # H is that of the gradients' covariance
 
     @property
     def converged(self) -> bool:

@@ -13,6 +13,8 @@ from jax.flatten_util import ravel_pytree
 from vrsgmcmc import core
 
 from ..checks import is_function
+from .curvature import Factor
+from .kinks import climb_by_gradients, gradient_factor
 from .linear import make_target
 from .located import Located
 from .newton import Place, Stuck, climb, measure
@@ -100,12 +102,14 @@ def find_modes(
             middle = np.asarray(ravel_pytree(init)[0], np.float64)
             move = -move if number % 2 else jump(target, middle, center, rng)
             x = middle + shorten(target, middle, move)
-        end = search(target, x)
+        end = search(target, x, located.kinks)
         if end is None and meter.left < target.rows:  # it had no time to end
             break
         longest = max(longest, meter.evaluations - before)
         searches, lost = searches + (number >= 0), lost + (end is None and number >= 0)
-        if end is not None and all(apart(target, other, end) > APART for other in ends):
+        if end is not None and all(
+            apart(target, each, end, located.kinks) > APART for each in ends
+        ):
             ends.append(end)
     values = [end.value for end in ends]
     gaps = tuple(sorted(float(max(values) - value) for value in values))
@@ -113,11 +117,15 @@ def find_modes(
     return Modes(searches - lost, lost, rest, gaps, target.rows, meter.evaluations)
 
 
-def search(target: Target, x: Vector) -> Place | None:
+def search(target: Target, x: Vector, kinks: bool) -> Place | None:
     """The end of a search, None if it reached no mode."""
     place, matrix = measure(target, x), target.dimension <= LARGEST
     if not (np.isfinite(place.value) and np.all(np.isfinite(place.gradient))):
         return None
+    if kinks:
+        near = NEAR * np.sqrt(target.weight)  # sds of these rows alone: kinks leave gradients
+        place, away, _ = climb_by_gradients(target, target, place, near)
+        return place if away < near else None
 
     def curvature(place: Place):
         return make_curvature(target, place.x, matrix)
@@ -130,11 +138,14 @@ def search(target: Target, x: Vector) -> Place | None:
     return place if away < NEAR else None
 
 
-def apart(target: Target, place: Place, other: Place) -> float:
+def apart(target: Target, place: Place, other: Place, kinks: bool) -> float:
     """The squared distance over d of two ends, in H at the first."""
     difference = other.x - place.x
     if not np.any(difference):
         return 0.0
+    model = gradient_factor(target, place.x) if kinks else None
+    if isinstance(model, Factor):
+        return model.square(difference) / (target.weight * len(difference))
     return abs(float(difference @ target.product(place.x, difference))) / len(difference)
 
 
