@@ -32,6 +32,7 @@ LIBRARY = {"endless": 12, "chunks": 8, "commits": 6, "compile": 4, "mode": 4, "s
 SECONDS = 8  # in which a chunk without end gets its signal
 # kind -> steps, repeats of a loop for every datum, signals
 COMMANDS = {"endless": (1000, 2**31 - 1, 8), "ordinary": (400, 5000, 8)}
+SHORT_RUN = 4  # the exit code of a run whose draws are too few to be good
 COMMAND_SECONDS = 15  # in which a command without end gets its signal
 
 
@@ -162,7 +163,7 @@ def attack_command(tmp_path, kind, count, seed=0):
         path, began = tmp_path / "unbroken", time.monotonic()
         process = start(command(tmp_path, path, kind), VRSGMCMC_TEST_REPEATS=str(repeats))
         _, err = process.communicate(timeout=TIMEOUT)
-        assert process.returncode == 0, err
+        assert process.returncode == SHORT_RUN, err
         whole, seconds = draws_digest(path), time.monotonic() - began
     for number in range(count):
         signals, path = SEQUENCES[number % len(SEQUENCES)], tmp_path / str(number)
@@ -177,7 +178,7 @@ def attack_command(tmp_path, kind, count, seed=0):
         if whole is not None:
             process = start(words, VRSGMCMC_TEST_REPEATS=str(repeats))
             _, err = process.communicate(timeout=TIMEOUT)
-            assert process.returncode == 0, err
+            assert process.returncode == SHORT_RUN, err
             assert draws_digest(path) == whole
             assert (path / "report.html").exists()
     print_counts(f"command line, {kind}", endings)

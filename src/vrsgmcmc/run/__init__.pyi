@@ -22,6 +22,7 @@ from .mode import gradient_metric as gradient_metric
 from .mode import has_kinks as has_kinks
 from .mode import likelihood_hessian as likelihood_hessian
 from .mode import locate_mode as locate_mode
+from .mode import mean_metric as mean_metric
 from .nuts import nuts as nuts
 from .progress import SECONDS_BETWEEN_LINES as SECONDS_BETWEEN_LINES
 from .progress import clock as clock
@@ -30,6 +31,7 @@ from .result import Divergence as Divergence
 from .result import Result as Result
 from .sample import run_chains as run_chains
 from .sample import sample as sample
+from .setup import MOST_STEPS as MOST_STEPS
 from .setup import Setup as Setup
 from .setup import set_up as set_up
 from .start import Starts as Starts

@@ -14,6 +14,7 @@ FEW = 2e6  # evaluations that any run without a budget can afford
 LEAST_BUDGET = 5.0  # passes
 LARGEST_DENSE, LARGEST_LOW_RANK = 2_000, 100_000  # parameters of a metric of this kind
 FEWEST_DRAWS = 100  # of a chain, where there are as many steps
+NUTS_LEAST = 200  # steps of a chain
 NUTS_MOST = 5e7  # evaluations that a run with full gradients may take
 
 
@@ -30,10 +31,24 @@ def wants_nuts(request: Request, size: int) -> bool:
     """Whether the whole run is affordable with full gradients."""
     if request.names("integrator"):
         return is_nuts(request.integrator)
-    if any(request.names(name) for name in ("estimator", "batch_size", "order")) or request.clip:
+    if wants_minibatches(request):
         return False
     cost = NUTS_GRADIENTS * request.ess * size
     return cost <= min(NUTS_MOST, (1 - SHARE) * request.evaluations)
+
+
+def wants_minibatches(request: Request) -> bool:
+    """Whether the caller names what full gradients do not have."""
+    names = ("estimator", "batch_size", "order")
+    return any(request.names(name) for name in names) or bool(request.clip)
+
+
+def affords_nuts(request: Request, size: int) -> bool:
+    """Whether NUTS, with full gradients, has room for its warm-up and the fewest draws."""
+    steps = request.num_chains * NUTS_LEAST
+    if request.names("integrator") or wants_minibatches(request):
+        return False
+    return NUTS_GRADIENTS * steps * size <= (1 - SHARE) * request.evaluations
 
 
 def metric_kind(request: Request, dimension: int) -> str:

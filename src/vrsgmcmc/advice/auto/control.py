@@ -49,7 +49,8 @@ def choose_control_variate(
     step = float(f"{best.step_size:.3g}")
     integrator = splitting("BAOAB", scale.FRICTION)
     sampler = core.Sampler(estimator, integrator, step, best.batch_size, clip=request.clip)
-    return Choice(sampler, reason(best, series, bends), cost + more, tuple(considered))
+    why = reason(best, series, bends)
+    return Choice(sampler, why, cost + more, tuple(considered), price=best.price)
 
 
 def reason(choice: scale.Scale, series: list[Residuals], bends: bool) -> str:

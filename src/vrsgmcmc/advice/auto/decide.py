@@ -14,18 +14,29 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from vrsgmcmc import core, run
 from vrsgmcmc.core.estimators import control_variate, full
 from vrsgmcmc.core.integrators import splitting
 
 from . import scale
-from .allowance import NOMINAL, check_budget, check_memory, metric_kind, pilot_allowance, wants_nuts
+from .adapt import adapt_metric
+from .allowance import (
+    NOMINAL,
+    affords_nuts,
+    check_budget,
+    check_memory,
+    metric_kind,
+    pilot_allowance,
+    wants_nuts,
+)
 from .centre import complete
 from .control import choose_control_variate
 from .decision import Choice, Decision
-from .mode import FAR, finite_starts, laplace_mean, look_around, seek_mode
+from .mode import FAR, SADDLE, curvature_at, finite_starts, laplace_mean, look_around, seek_mode
 from .named import fit_named
-from .request import NUTS_GRADIENTS, Request
+from .request import NUTS_GRADIENTS, Request, is_nuts
 from .schedule import with_length
 from .search import decide_by_search
 from .site import Site
@@ -36,6 +47,7 @@ SEARCH, GLM_SEARCH = 0.6, 0.75  # of the pilot's allowance, for the mode and the
 MORE = (
     1 / 3
 )  # of a budget, for them where they are not reached: without a mode the rest is of no use
+ADAPTATION = 1e5  # passes for it, where there is no budget
 NUTS_WARM_UP = 50  # steps: in z there is little to tune
 
 
@@ -83,10 +95,10 @@ def make_decision(
     except run.Saddle:
         if glm:
             raise
-        why = (
-            "no mode was found, because the log posterior curves upwards, as that of a network does"
-        )
-        return search(why, modes=why)
+        if not (nuts and dimension <= SMALL):
+            return search(SADDLE, modes=SADDLE)
+        located = curvature_at(posterior, data, params)
+        spent = located.evaluations
     reached = located.distance < FAR
     if not reached and not nuts:
         return search(
@@ -100,11 +112,19 @@ def make_decision(
         return search(around.modes, modes=around.modes)
     site = Site(posterior, data, located.params, around.metric)
     if nuts:
-        choice = choose_nuts(request, size, reached)
+        why = (
+            f"N = {size:,} is small enough for full gradients: about "
+            f"{NUTS_GRADIENTS * request.ess * size:.1e} evaluations, and no bias."
+        )
+        choice = choose_nuts(request, size, reached, why)
     elif any(request.names(name) for name in ("estimator", "integrator", "order")):
         choice = choose_named(site, located, request, max(most - spent, 0.1 * most))
     else:
         choice = choose_control_variate(site, located, request, around.bends, most, spent)
+        if choice.price > NUTS_GRADIENTS * size and affords_nuts(request, size):
+            why = "Minibatches are too noisy here: full gradients cost less for an effective draw."
+            other = choose_nuts(request, size, reached, why)
+            choice = other._replace(evaluations=choice.evaluations, considered=choice.considered)
     metric = around.metric if isinstance(request.metric, str) else request.metric
     decision = Decision(
         sampler=replace(choice.sampler, metric=metric),
@@ -125,19 +145,17 @@ def make_decision(
         notes=(*located.notes, *around.notes),
         considered=choice.considered,
     )
-    if not nuts:
+    if not is_nuts(decision.sampler.integrator):
         decision = after_trial(decision, site, request, most)
+    elif not request.names("metric"):
+        decision = after_adaptation(decision, site, request, most, core.fold(key, 2**20 + 6))
     return with_length(decision, site, request, began)
 
 
-def choose_nuts(request: Request, size: int, reached: bool) -> Choice:
+def choose_nuts(request: Request, size: int, reached: bool, why: str) -> Choice:
     """NUTS with full gradients, which needs no mode to be right, but then more warm-up."""
     warm_up = NUTS_WARM_UP if reached else 4 * NUTS_WARM_UP
     integrator = request.value("integrator", run.nuts(warm_up=warm_up))
-    why = (
-        f"N = {size:,} is small enough for full gradients: about "
-        f"{NUTS_GRADIENTS * request.ess * size:.1e} evaluations, and no bias."
-    )
     sampler = core.Sampler(full(), integrator, 0.5, size)
     return Choice(sampler, why, chain_method="sequential")
 
@@ -177,3 +195,20 @@ def after_trial(decision: Decision, site: Site, request: Request, most: float) -
     notes = (*decision.notes, trial.note) if trial.note else decision.notes
     spent = decision.evaluations + trial.evaluations
     return replace(decision, sampler=trial.sampler, evaluations=spent, notes=notes)
+
+
+def after_adaptation(
+    decision: Decision, site: Site, request: Request, most: float, key: Any
+) -> Decision:
+    """The decision of NUTS with a metric that suits the posterior, where that at the mode does not."""
+    limited = np.isfinite(request.evaluations)
+    allowance = most - decision.evaluations if limited else ADAPTATION * site.size
+    integrator, reached = decision.sampler.integrator, decision.mode is not None
+    fit = adapt_metric(site, decision.starts, integrator, allowance, key, reached)
+    return replace(
+        decision,
+        sampler=replace(decision.sampler, metric=fit.metric),
+        starts=fit.starts,
+        evaluations=decision.evaluations + fit.evaluations,
+        notes=(*decision.notes, *fit.notes),
+    )

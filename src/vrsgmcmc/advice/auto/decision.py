@@ -18,6 +18,7 @@ class Choice(NamedTuple):
     evaluations: int = 0
     considered: tuple[str, ...] = ()
     chain_method: str = "vmap"
+    price: float = 0.0  # evaluations for an effective draw, as far as they are known
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ BENDS = (
     "The Hessian at the mode says little about the posterior an sd away (kinks, or strong bends): the "
     "metric comes from the gradients' spread."
 )
+SADDLE = "no mode was found, because the log posterior curves upwards, as that of a network does"
 START_ROWS = 256  # that tell whether a start is inside the support
 
 
@@ -47,6 +48,15 @@ def seek_mode(
     return again._replace(notes=(*again.notes, note)), cost + again.evaluations
 
 
+def curvature_at(posterior: core.Posterior, data: core.Data, params: core.Params) -> run.Located:
+    """The start in place of a mode, with the curvature there, or none."""
+    metric, cost = run.mean_metric(posterior, data, jax.tree.map(lambda leaf: leaf[None], params))
+    if metric is None:
+        row, _ = ravel_pytree(params)
+        metric = core.Dense(row, jnp.eye(row.size, dtype=row.dtype))
+    return run.Located(params, cost, np.inf, metric, None, False, np.nan, 0.0, (), None)
+
+
 class Surroundings(NamedTuple):
     """What was seen around a mode."""
 
@@ -68,6 +78,8 @@ def look_around(
     most: float,
 ) -> Surroundings:
     """Look for other modes, for kinks, and for a gradient that is no derivative."""
+    if not np.isfinite(located.distance):
+        return Surroundings(located.metric, SADDLE)
     if not located.distance < FAR:
         away = f"{located.distance:.2g}"
         modes = f"no mode was reached: the search ended {away} sds away from one"
@@ -96,13 +108,15 @@ def finite_starts(site: Site, key: Any, count: int) -> core.Params:
     some = jax.tree.map(lambda leaf: leaf[:START_ROWS], site.data)
     for width in (WIDE, WIDE / 2, WIDE / 8):
         starts = site.draws(key, count, width)
-        if np.all(np.isfinite(_heights(site.posterior, some, starts))):
+        if np.all(np.isfinite(heights(site.posterior, some, starts))):
             return starts
     return site.draws(key, count, 0.0)
 
 
 @core.bounded_jit
-def _heights(posterior: core.Posterior, data: core.Data, starts: core.Params) -> Any:
+def heights(posterior: core.Posterior, data: core.Data, starts: core.Params) -> Any:
+    """The log posterior at starts [start, ...], over the data."""
+
     def height(params: core.Params) -> Any:
         rows = core.row_likelihoods(posterior, params, core.all_rows(data), jax.random.key(0))
         return posterior.logprior(params) + jnp.sum(rows)

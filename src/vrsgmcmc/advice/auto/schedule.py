@@ -42,8 +42,8 @@ def with_length(decision: Decision, site: Site, request: Request, began: float) 
         if most == FEWEST_STEPS:
             note = "Choosing took longer than the budget: the run is as short as a run can be."
         decision = replace(decision, notes=(*decision.notes, note))
-    if np.isfinite(most):
-        burn_in = max(warm_up, min(burn_in, int(scale.MOST_BURN_IN * most)))
+    most = min(most, run.MOST_STEPS)
+    burn_in = max(warm_up, min(burn_in, int(scale.MOST_BURN_IN * most)))
     burn_in = request.value("burn_in", burn_in)
     forecast = request.ess / chains * each
     widest = draws_that_fit(request, site.mode)

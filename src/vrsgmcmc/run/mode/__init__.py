@@ -14,7 +14,7 @@ locate      `locate_mode`: the mode, H and the metric there
 from .derivative import check_gradient
 from .kinks import gradient_metric, has_kinks
 from .lbfgs import Mode, find_mode, warn_of_mode
-from .locate import likelihood_hessian, locate_mode
+from .locate import likelihood_hessian, locate_mode, mean_metric
 from .located import Located
 from .modes import Modes, find_modes
 from .refusals import CoarseNumbers, NoMode, Saddle
@@ -33,5 +33,6 @@ __all__ = [
     "has_kinks",
     "likelihood_hessian",
     "locate_mode",
+    "mean_metric",
     "warn_of_mode",
 ]

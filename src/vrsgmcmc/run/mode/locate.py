@@ -5,15 +5,18 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core
 
+from .curvature import Factor, dense
 from .dense import locate_dense
 from .kinks import locate_by_gradients, starts_with_kinks
-from .linear import make_target
+from .linear import LinearTarget, make_target
 from .located import Located
+from .search import fisher_information
 from .sparse import locate_sparse
 from .target import Meter
 
@@ -48,6 +51,30 @@ def locate_mode(
     else:
         located = locate_dense(full, x, seed)
     return located._replace(seconds=time.perf_counter() - began)
+
+
+def mean_metric(
+    posterior: core.Posterior, data: core.Data, points: core.Params
+) -> tuple[core.Dense | None, int]:
+    """The metric of the mean of H over points [point, ...], centred at their mean, and the evaluations.
+
+    H of the likelihood is that of the gradients' squares, unless the model is a glm: elsewhere second
+    derivatives need not be positive away from a mode. None: the mean is not positive.
+    """
+    params = jax.tree.map(lambda leaf: leaf[0], points)
+    full = make_target(posterior, data, params, Meter(np.inf))
+    rows = np.asarray(jax.vmap(lambda tree: ravel_pytree(tree)[0])(points), np.float64)
+    total = np.zeros((full.dimension,) * 2)
+    for x in rows:
+        exact = isinstance(full, LinearTarget)
+        total += full.likelihood_hessian(x) if exact else fisher_information(full, x)
+        total += full.prior_hessian(x)
+    model = dense(total / len(rows))
+    if not isinstance(model, Factor):
+        return None, full.meter.evaluations
+    parts = rows.mean(0), model.root
+    metric = core.Dense(*(jnp.asarray(each, full.dtype) for each in parts))
+    return metric, full.meter.evaluations
 
 
 def likelihood_hessian(
