@@ -1,8 +1,9 @@
 """Which sampler, for this posterior and these data?
 
-One mode: the chain moves in the metric of the curvature there. Where all of the run is affordable with
-full gradients, NUTS; else a control variate at the mode, of order 2 where that pays, with BAOAB. A
-network, several modes, or no mode within the allowance: shuffled minibatches (`search.py`).
+One mode: the chain moves in the metric of the curvature there. NUTS where all of the run is affordable
+with full gradients, or where minibatches are too noisy (`adapt.py` looks at its metric); else a control
+variate at the mode, of order 2 where that pays, with BAOAB. A network, several modes, or no mode within
+the allowance: shuffled minibatches (`search.py`).
 
 A budget pays for everything. Mode, curvature, noise and trial take at most max(4 passes, 15 %) of it,
 for a `vr.glm` at most 15 passes; up to a third where the mode is not reached in that.
@@ -44,10 +45,8 @@ from .trial import try_out
 
 SMALL = 500  # parameters: with more of them than data, and no glm, a model is taken for a network
 SEARCH, GLM_SEARCH = 0.6, 0.75  # of the pilot's allowance, for the mode and the curvature
-MORE = (
-    1 / 3
-)  # of a budget, for them where they are not reached: without a mode the rest is of no use
-ADAPTATION = 1e5  # passes for it, where there is no budget
+MORE = 1 / 3  # of a budget, where a mode is not reached: without one the rest is of no use
+ADAPTATION = 5e4  # passes for a metric of NUTS, where there is no budget
 NUTS_WARM_UP = 50  # steps: in z there is little to tune
 
 
