@@ -21,7 +21,7 @@ ROOMS = {  # a room -> the rooms it may import
     "advice": "core run theory reports",
     "models": "core",
     "datasets": "",
-    "interop": "core run advice models",
+    "interop": "core run advice models datasets",
     "reports": "core run",
     "experiments": "core run theory advice models datasets reports",
     "cli": EVERYTHING,

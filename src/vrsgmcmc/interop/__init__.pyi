@@ -1,0 +1,1 @@
+from .problem import Problem as Problem
