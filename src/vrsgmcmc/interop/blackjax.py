@@ -74,7 +74,7 @@ def to_blackjax(
         state = feed.begin(_needed("init(position, rng_key)", rng_key), position)
         return ChainState(*state, jnp.zeros(2, jnp.uint32))
 
-    def step(rng_key: core.PRNGKey, state: ChainState) -> tuple[ChainState, core.Info]:
+    def step(rng_key: core.PRNGKey, state: Any) -> tuple[Any, core.Info]:
         key = _needed("step(rng_key, state)", rng_key)
         *parts, order_words = state
         refreshed = feed.refresh(key, core.State(*parts))

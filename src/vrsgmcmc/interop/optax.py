@@ -75,7 +75,7 @@ def to_optax(
         return OptaxState(jnp.zeros((), jnp.int32), words, dynamics)
 
     def update(
-        updates: core.Params, state: OptaxState, params: core.Params | None = None
+        updates: core.Params, state: Any, params: core.Params | None = None
     ) -> tuple[core.Params, OptaxState]:
         if params is None:
             raise ValueError(
