@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 import yaml
 from support.documents import CODE
-from support.site import elsewhere
-from support.wheel import differences, package_files
+from support.site_files import elsewhere
+from support.wheel_files import differences, package_files
 
 import vrsgmcmc as vr
 

@@ -53,7 +53,7 @@ CASES = {
     "control_variate-psgld": Case(vr.control_variate(), vr.psgld()),
     "full-sgld": Case(vr.full(), vr.sgld(), options={"metric": (np.zeros(3), np.full(3, 0.5))}),
 }
-QUICK = ("practical-BAOAB", "saga-sgnht")
+QUICK = ("practical-BAOAB",)
 
 
 def algorithm(case, step_size=H, data=DATA, **options):

@@ -1,4 +1,4 @@
-"""What a wheel holds: `python tests/support/wheel.py FILE.whl` lists what should not be in it."""
+"""What a wheel holds: `python tests/support/wheel_files.py FILE.whl` lists what should not be in it."""
 
 import sys
 import zipfile

@@ -1,4 +1,4 @@
-"""What the site loads when it is read: `python tests/support/site.py FOLDER` says what is elsewhere."""
+"""What the site loads from elsewhere: `python tests/support/site_files.py FOLDER` lists it."""
 
 import re
 import sys
