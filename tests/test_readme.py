@@ -121,6 +121,14 @@ def test_the_noise_of_variance_reduction_is_as_derived(elsewhere, capsys):
     assert names["unit"] == pytest.approx(1000 * names["x"].var(ddof=1))
 
 
+def test_the_bridges_of_blackjax_and_optax_find_the_posterior(elsewhere):
+    *_, names = execute(ROOT / "docs" / "doors-blackjax-optax.md")
+    mean, sd = names["data"].sum() / 201, 1 / np.sqrt(201)
+    assert abs(names["draws"].std() / sd - 1) < 0.1
+    for draws in (names["draws"], names["positions"][100:], names["trace"][100:]):
+        assert abs(np.mean(draws) - mean) < 0.5 * sd
+
+
 def test_anchors_pay_from_the_size_that_variance_reduction_says():
     """Noise at zero frequency x cost, in units of N S2, as the page has it."""
     N, n2, m = 1000, 10, 10
@@ -205,7 +213,8 @@ def test_the_networks_of_networks_learn_what_they_are_shown(elsewhere, capsys):
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
-        *("README.md", "choosing.md", "conventions.md", "data.md", "extending.md"),
+        *("README.md", "choosing.md", "conventions.md", "data.md", "doors-blackjax-optax.md"),
+        *("extending.md", "index.md"),  # whose code is that of the README
         *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]
 

@@ -113,12 +113,14 @@ def test_imports_inside_a_room_are_relative(file):
     )
 
 
-def test_one_file_imports_blackjax_and_only_when_a_run_needs_it():
+def test_two_files_import_blackjax_and_only_when_a_call_needs_it():
     pattern = re.compile(r"^( *)(?:from|import) blackjax", flags=re.MULTILINE)
     lines = {module_of(file): pattern.findall(file.read_text()) for file in FILES}
-    assert [module for module, indents in lines.items() if indents] == [("run", "nuts")]
-    assert all(lines["run", "nuts"])  # indented: inside a function
-    code = "import sys, vrsgmcmc as vr; vr.nuts(); vr.sample; sys.exit('blackjax' in sys.modules)"
+    importing = [("interop", "blackjax"), ("run", "nuts")]
+    assert [module for module, indents in lines.items() if indents] == importing
+    assert all(indent for module in importing for indent in lines[module])  # inside a function
+    use = "vr.nuts(), vr.sample, vr.to_blackjax, vr.gradient_estimator, vr.to_optax"
+    code = f"import sys, vrsgmcmc as vr; {use}; sys.exit('blackjax' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -20,6 +20,9 @@ from .core import observable as observable
 from .core.estimators import *
 from .core.integrators import *
 from .interop import Problem as Problem
+from .interop import gradient_estimator as gradient_estimator
+from .interop import to_blackjax as to_blackjax
+from .interop import to_optax as to_optax
 from .models import glm as glm
 from .models import likelihoods as likelihoods
 from .run import Result as Result
