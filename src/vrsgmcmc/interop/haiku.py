@@ -114,7 +114,7 @@ class FreshHaiku:
         x = arrays_like(jax.tree.unflatten(self.structure, self.shapes))
         if self.network.batched:
             x = jax.tree.map(lambda leaf: leaf[None], x)
-        made = transformed.init(key, x, **flags(transformed.init, False))
+        made = transformed.init(key, x, **flags(transformed.init, True))
         return made if stateful else (made, {})
 
     def __call__(self, key: core.PRNGKey) -> dict[str, Any]:
