@@ -75,7 +75,14 @@ def start(problem):
     return jax.jit(problem.init)(jax.random.key(0)) if callable(problem.init) else problem.init
 
 
-@pytest.mark.parametrize("library", DROPOUT)
+@pytest.mark.parametrize(
+    "library",
+    [
+        "nnx",
+        "equinox",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("linen", "haiku")),
+    ],
+)
 def test_a_dropout_mask_belongs_to_its_datum(library):
     """At the anchor the gradients of a pair cancel, whatever the batch, and another key differs."""
     door, module = DROPOUT[library]

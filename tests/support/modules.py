@@ -5,6 +5,7 @@ import haiku as hk
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import linen, nnx
 
 import vrsgmcmc as vr
@@ -89,4 +90,9 @@ def problem(library, layers, data, likelihood, **options):
 
 
 HAIKU = {outputs: haiku(outputs) for outputs in (1, 2, 3)}
-LIBRARIES = ("linen", "nnx", "equinox", "haiku")
+LIBRARIES = (
+    pytest.param("linen", marks=pytest.mark.slow),
+    pytest.param("nnx", marks=pytest.mark.slow),
+    "equinox",
+    "haiku",
+)

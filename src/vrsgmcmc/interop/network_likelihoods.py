@@ -33,11 +33,11 @@ class Categorical:
     concave: ClassVar = True
     log_scale: ClassVar = False  # whether the noise is a parameter
 
-    def __call__(self, output: Float[Array, "... K"], y: Array) -> core.Scalar:
+    def __call__(self, output: Float[Array, "*shape K"], y: Array) -> core.Scalar:
         logs = jax.nn.log_softmax(output)
         return jnp.sum(jnp.take_along_axis(logs, jnp.asarray(y, int)[..., None], axis=-1))
 
-    def mean(self, output: Float[Array, "... K"], y_shape: Shape) -> Array:
+    def mean(self, output: Float[Array, "*shape K"], y_shape: Shape) -> Array:
         return jax.nn.softmax(output)
 
     def misfit(self, output: Any, y: Any) -> str:
