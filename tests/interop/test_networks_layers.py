@@ -11,6 +11,7 @@ import pytest
 from flax import linen, nnx
 
 import vrsgmcmc as vr
+from vrsgmcmc import core
 from vrsgmcmc.core import Batch, all_rows, augment_batch, row_likelihoods
 
 RNG = np.random.default_rng(1)
@@ -108,6 +109,18 @@ def test_a_dropout_mask_belongs_to_its_datum(library):
     sure = rows(quiet.posterior, params, quiet.data, jax.random.key(0))
     predictions = problem.predict(draws, X)[np.arange(6), Y]
     np.testing.assert_allclose(np.log(predictions), sure, rtol=1e-5)
+
+
+def test_masks_of_a_last_layer_are_drawn_anew():
+    """The features are not fixed, so it is no GLM; its density is that of the whole network."""
+    module, key = equinox_dropout(), jax.random.key(5)
+    whole = vr.from_equinox(module, (X, Y), "categorical", dropout=True)
+    last = vr.from_equinox(
+        module, (X, Y), "categorical", dropout=True, sample_only=lambda path: "second" in path
+    )
+    assert not isinstance(last.posterior, core.GLM)
+    values = [rows(each.posterior, each.init, each.data, key) for each in (whole, last)]
+    np.testing.assert_allclose(*values, rtol=1e-9)
 
 
 def test_the_key_of_a_datum_is_a_part_of_it():

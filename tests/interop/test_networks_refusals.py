@@ -1,5 +1,7 @@
 """Mistakes are refused at the door, with what to do."""
 
+import sys
+
 import equinox as eqx
 import haiku as hk
 import jax
@@ -91,6 +93,12 @@ def test_trained_weights_of_another_module():
         vr.from_flax(Nnx(2), (X, Y), "categorical", params=params)
     with pytest.raises(ValueError, match="first/bias holds NaN"):
         vr.from_flax(Linen(2), (X, Y), "categorical", params=bad)
+
+
+def test_a_library_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "haiku", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'vrsgmcmc\[haiku\]'"):
+        vr.from_haiku(HAIKU[2], (X, Y), "categorical")
 
 
 def test_frozen_parts_need_trained_weights():

@@ -10,13 +10,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc import core
 
-from .network_structure import Network, Opened, flags, flat, library, nested
+from .network_structure import Network, Opened, flags, flat, nested
 from .networks import NetworkProblem, network_problem
 
 
@@ -46,11 +47,10 @@ def from_equinox(
       values. A last linear layer alone is a `vr.glm`: fast, and exact curvature.
     - `fresh`: a function of a key that makes the module, so that each chain starts elsewhere.
     """
-    eqx = library("equinox", "from_equinox", "test")
     if (
         not callable(module)
         or isinstance(module, type)
-        or not any(map(is_weight, leaves_of(module)))
+        or not any(map(is_weight, jax.tree.leaves(module)))
     ):
         hint = " Pass the model alone." if isinstance(module, tuple) else ""
         raise TypeError(
@@ -67,7 +67,7 @@ def from_equinox(
         )
 
     def open_module(batched: bool, x: Any) -> Opened:
-        return open_equinox(eqx, module, batched, fresh)
+        return open_equinox(module, batched, fresh)
 
     options: dict[str, Any] = {"prior": prior, "scale": scale, "dropout": dropout}
     return network_problem(
@@ -118,9 +118,7 @@ class Equinox(Network):
         return self.combine(params, buffers, True)
 
 
-def open_equinox(
-    eqx: Any, module: Any, batched: bool, fresh: Callable[[Any], Any] | None
-) -> Opened:
+def open_equinox(module: Any, batched: bool, fresh: Callable[[Any], Any] | None) -> Opened:
     leaves, treedef, params, buffers = take_apart(module)
     quiet, quiet_treedef, *_ = take_apart(eqx.nn.inference_mode(module))
     parts = Parts(tuple(leaves), treedef, tuple(quiet), quiet_treedef)
@@ -152,7 +150,3 @@ def take_apart(module: Any) -> tuple[list[Any], Any, dict[tuple[str, ...], Any],
 
 def is_weight(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.inexact)
-
-
-def leaves_of(module: Any) -> list[Any]:
-    return jax.tree.leaves(module)
