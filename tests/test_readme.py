@@ -210,11 +210,21 @@ def test_the_networks_of_networks_learn_what_they_are_shown(elsewhere, capsys):
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_the_network_of_its_door_learns(elsewhere, capsys):
+    *_, names = execute(ROOT / "docs" / "doors-networks.md")
+    assert names["error"] < 0.12
+    assert capsys.readouterr().out.splitlines()[1] == "GLM (500, 9)"
+    probability = jax.nn.softmax(names["logits"])
+    assert probability.shape == (100, 2)
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
-        *("README.md", "choosing.md", "conventions.md", "data.md", "doors-blackjax-optax.md"),
-        *("extending.md", "index.md"),  # whose code is that of the README
+        *("README.md", "choosing.md", "conventions.md", "data.md"),
+        *("doors-blackjax-optax.md", "doors-networks.md", "extending.md"),
+        "index.md",  # whose code is that of the README
         *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]
 

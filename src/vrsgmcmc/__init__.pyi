@@ -20,6 +20,9 @@ from .core import observable as observable
 from .core.estimators import *
 from .core.integrators import *
 from .interop import Problem as Problem
+from .interop import from_equinox as from_equinox
+from .interop import from_flax as from_flax
+from .interop import from_haiku as from_haiku
 from .interop import gradient_estimator as gradient_estimator
 from .interop import to_blackjax as to_blackjax
 from .interop import to_optax as to_optax
