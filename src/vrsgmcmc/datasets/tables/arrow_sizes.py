@@ -1,7 +1,7 @@
 """How large an Arrow file is when it is unpacked, from its headers alone.
 
-Each message of a file has a header (a flatbuffer) and a body of buffers. A buffer of a packed batch begins
-with the number of its bytes when unpacked, which Arrow would allocate at once.
+Each message of a file has a header (a flatbuffer) and a body of buffers. A buffer of a packed batch
+begins with the number of its bytes when unpacked, which Arrow would allocate at once.
 https://arrow.apache.org/docs/format/Columnar.html#recordbatch-message
 """
 

@@ -5,7 +5,7 @@ Only the different cells of a column are looked at, so a million rows of ten lev
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -33,11 +33,13 @@ def is_missing(cell: str, codes: Iterable[str] = ()) -> bool:
 
 
 def read_number(cell: str, decimal: str = ".") -> Number | None:
-    """The number of a cell, or None if it is none: 1,151 and $1,151.00 and (12) and 12.5 % are numbers."""
+    """The number of a cell (1,151 or $1,151.00 or (12) or 12.5 %), or None if it is none."""
     cell = cell.strip()
     if len(cell) > LONGEST_CELL or not (match := NUMBER.fullmatch(cell)):
         return None
-    if bool(match["open"]) != bool(match["close"]) or (match["open"] and (match["sign"] or match["inner"])):
+    if bool(match["open"]) != bool(match["close"]) or (
+        match["open"] and (match["sign"] or match["inner"])
+    ):
         return None  # (12) is how accountants write -12
     digits, ways = match["digits"].strip(), set()
     whole, point, fraction = digits.rpartition(decimal)
@@ -77,9 +79,15 @@ def comma_decimals(sample: Iterable[str]) -> bool:
     return maybe > 0 and points == 0
 
 
-ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9:]{4,6})?)?")
-DAYS = ("%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%y",
-        "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %B %Y", "%b %d %Y")  # fmt: skip
+ISO = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9:]{4,6})?)?"
+)
+DAYS = (
+    *("%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y"),
+    *("%m/%d/%y", "%d/%m/%y", "%d.%m.%y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y"),
+    *("%b %d, %Y", "%B %d, %Y", "%d %B %Y", "%b %d %Y"),
+)
 TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 FORMATS = ("iso", *(day + time for day in DAYS for time in TIMES))
 
@@ -95,7 +103,7 @@ def read_date(cell: str, form: str) -> datetime | None:
         if not ISO.fullmatch(cell):
             return None
         moment = datetime.fromisoformat(cell)
-        return moment.astimezone(timezone.utc).replace(tzinfo=None) if moment.tzinfo else moment
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except (ValueError, OverflowError):
         return None
 

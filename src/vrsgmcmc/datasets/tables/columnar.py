@@ -1,9 +1,10 @@
-"""Frames from Parquet, Arrow and Feather files, and from tables in memory: pandas, polars, pyarrow, dicts.
+"""Frames from Parquet, Arrow and Feather files, and from tables in memory: pandas, polars, pyarrow,
+dicts.
 
 What a file says about its size is checked before it is read, and its rows are read in batches.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,6 @@
-"""Repeat the steps of a recipe: cells to values, missing cells to their fill, values to design columns."""
+"""Repeat the steps of a recipe: cells to values, missing cells to their fill, values to design
+columns.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .expressions import Expression, State, evaluate, parse_expression, tokens_of
+from .expressions import Expression, State, evaluate, parse_expression, quote, tokens_of
 from .frame import Frame, check_memory
 from .readings import read_again
 from .schema import Atom, Call, Source, Step
@@ -39,7 +41,9 @@ def fill(sources: Iterable[Source], values: Values) -> Values:
     for source in sources:
         empty = values.missing[source.key]
         if source.fill is not None and empty.any():
-            stand_in = source.levels.index(source.fill) if isinstance(source.fill, str) else source.fill
+            stand_in = (
+                source.levels.index(source.fill) if isinstance(source.fill, str) else source.fill
+            )
             columns[source.key] = np.where(empty, stand_in, columns[source.key])
     return values._replace(columns=columns)
 
@@ -60,8 +64,6 @@ def learn_calls(texts: Iterable[str], values: Values) -> tuple[Call, ...]:
 
 
 def by_name(expression: Expression, values: Values) -> dict[str, np.ndarray]:
-    from .expressions import quote
-
     columns = {name: values.columns[quote(name)] for name in expression.names}
     for name, column in columns.items():
         if column.dtype.kind != "f":
@@ -69,7 +71,9 @@ def by_name(expression: Expression, values: Values) -> dict[str, np.ndarray]:
     return columns
 
 
-def call_columns(calls: Iterable[Call], values: Values, frame: Frame, rows: np.ndarray) -> dict[str, np.ndarray]:
+def call_columns(
+    calls: Iterable[Call], values: Values, frame: Frame, rows: np.ndarray
+) -> dict[str, np.ndarray]:
     """The columns [n, k] of each call; ValueError if one is not finite."""
     columns = {}
     for call in calls:
@@ -127,6 +131,8 @@ def missing_note(sources: Iterable[Source], values: Values, frame: Frame) -> str
     for source in sources:
         if (empty := values.missing[source.key]).any():
             first = frame.rows[int(np.argmax(empty))]
-            parts[source.name] = f"{empty.sum()} in column {source.name!r} (first in {frame.place} {first})"
+            parts[source.name] = (
+                f"{empty.sum()} in column {source.name!r} (first in {frame.place} {first})"
+            )
     listed = list(parts.values())
     return ", ".join(listed[:5]) + " and in other columns" * (len(listed) > 5)

@@ -1,7 +1,7 @@
 """Columns of a design from terms: products of numbers and of levels, without repeating themselves.
 
-A factor of levels is coded without its reference level if the term without the factor is in the model, and
-with all levels otherwise: in `z + C(g):z` the slope of the reference is the term z.
+A factor of levels is coded without its reference level if the term without the factor is in the
+model, and with all levels otherwise: in `z + C(g):z` the slope of the reference is the term z.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ def build_steps(
     calls: Mapping[str, tuple[int, tuple[str, ...]]],
     every_level: bool,
 ) -> list[Step]:
-    """The columns of `terms`, not yet centred; `calls` has the number of columns and names of each call."""
+    """The columns of `terms`, not yet centred; `calls` has the width and the names of each call."""
     terms = list(terms)
     present = {frozenset(), *map(frozenset, terms)}
     steps: list[Step] = []
