@@ -48,9 +48,7 @@ class Token(NamedTuple):
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a formula; ValueError at the first character that no formula has."""
     if len(text) > LONGEST:
-        raise ValueError(
-            f"the formula has {len(text):,} characters, and at most {LONGEST:,} are allowed."
-        )
+        refuse(f"it has {len(text):,} characters, and at most {LONGEST:,} are allowed")
     tokens, place, text = [], 0, text.rstrip()
     while place < len(text):
         match = TOKEN.match(text, place)
@@ -111,8 +109,8 @@ def parse_expression(tokens: list[Token]) -> Expression:
 def check(node: ast.AST, outermost: bool = False) -> None:
     """Refuse every kind of node that is not arithmetic or a call of a listed function."""
     match node:
-        case ast.Constant(value=bool() | int() | float()):
-            pass
+        case ast.Constant(value=(bool() | int() | float()) as value):
+            float(value)  # an integer can be too large for that
         case ast.Name(id=name) if re.fullmatch(r"v[0-9]+_", name):
             pass
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
@@ -172,7 +170,7 @@ def evaluate(
     def compute(node: Any) -> Any:
         match node:
             case ast.Constant(value=value):
-                return np.float64(float(value))  # type: ignore[arg-type] - checked to be a number
+                return np.float64(value)  # type: ignore[arg-type] - checked to be a number
             case ast.Name(id=name):
                 return columns[name]
             case ast.UnaryOp(op=operator, operand=operand):
@@ -199,7 +197,7 @@ def learn(
     name: str, x: np.ndarray, call: ast.Call, stored: Iterator[tuple[float, ...]] | None
 ) -> tuple[np.ndarray, tuple[float, ...]]:
     """The result of a function that learns, and the numbers that it learned."""
-    numbers = None if stored is None else next(stored, ())
+    numbers: Any = None if stored is None else next(stored, ())
     if name in ("center", "scale"):
         if numbers is None:
             numbers = (float(x.mean()), float(x.std(ddof=1)) if name == "scale" else 1.0)

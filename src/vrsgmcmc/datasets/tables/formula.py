@@ -194,7 +194,7 @@ class Parser:
             near = difflib.get_close_matches(text, FUNCTIONS, n=1)
             refuse(
                 f"{text[:40]!r} is no function of formulas."
-                + f" Did you mean {near[0]!r}?" * bool(near)
+                + (f" Did you mean {near[0]!r}?" if near else "")
             )
         depth = 1
         while depth:

@@ -136,7 +136,7 @@ def read_response(key: str, factor: Factor, frame: Frame, na: Sequence[str]) -> 
     if text := [name for name, reading in readings.items() if reading.kind != "number"]:
         raise ValueError(f"formula: {key} needs numbers, and {text[0]!r} has none.")
     values = {name: reading.values for name, reading in readings.items()}
-    result, state = evaluate(factor.expression, values, ())
+    result, state = evaluate(factor.expression, values, None)
     full = ~np.any([np.isnan(column) for column in values.values()], axis=0)
     wrong = np.flatnonzero(full & ~np.isfinite(result[:, 0]))
     if state or result.shape[1] > 1:

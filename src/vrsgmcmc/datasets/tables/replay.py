@@ -121,6 +121,8 @@ def atom_values(
     if atom.kind == "level":
         return values.columns[atom.expression] == sources[atom.expression].levels.index(atom.level)
     if atom.expression in calls:
+        if atom.part >= calls[atom.expression].shape[1]:
+            raise ValueError(f"the recipe has a column {atom.part + 1} of {atom.expression}.")
         return calls[atom.expression][:, atom.part]
     return values.columns[atom.expression]
 
