@@ -145,14 +145,15 @@ def split_part(number: Any, part: int, batch: Batch) -> tuple[Batch, Float[Array
     return rows, (start + jnp.arange(part) >= number * part).astype(jnp.float32)
 
 
-def part_size(
-    posterior: Posterior, params: Params, items: Data, largest: int = LARGEST_PART
-) -> int:
-    """How many data to differentiate at once: as many as keep the intermediates in the caches."""
+def part_size(posterior: Posterior, params: Params, items: Data, largest: int | None = None) -> int:
+    """How many data to differentiate at once: as many as keep the intermediates in the caches.
+
+    `largest`: of values that are not summed, so that no digits are at stake.
+    """
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     item = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), items)
     leaves, structure = jax.tree.flatten((shapes, item))
-    return _part_size(posterior, structure, tuple(leaves), largest)
+    return _part_size(posterior, structure, tuple(leaves), largest or LARGEST_PART)
 
 
 @lru_cache(maxsize=MOST_PROGRAMS)

@@ -49,6 +49,8 @@ def as_rows(where: str, rows: Any, size: int) -> Int[np.ndarray, " row"]:
     if rows is None or isinstance(rows, slice):
         return np.arange(size)[slice(None) if rows is None else rows]
     index = np.atleast_1d(np.asarray(rows))
+    if index.shape == (0,):
+        return np.arange(0)
     if index.dtype == bool and index.shape == (size,):
         return np.flatnonzero(index)
     if index.dtype.kind not in "iu" or index.ndim != 1:
@@ -145,6 +147,7 @@ class LazyLogLikelihood(BackendArray):
     def __init__(self, result: Result, part: Part, size: int):
         self.result, self.part = result, part
         self.shape = part.chains.size, part.draws.size, size
+        self.last = np.empty(0, int), np.empty((*self.shape[:2], 0))  # ArviZ asks more than once
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         support = indexing.IndexingSupport.OUTER
@@ -152,8 +155,9 @@ class LazyLogLikelihood(BackendArray):
 
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         chains, draws, rows = key
-        index = np.arange(self.shape[2])[rows]
-        check_size("loo_subsample", self.part, index.size, COPIES)
-        values = blocks(self.result, self.part, np.atleast_1d(index)).astype(np.float64)
-        values = values if index.ndim else values[..., 0]
-        return values[chains][:, draws] if isinstance(chains, slice) else values[chains][draws]
+        index = np.atleast_1d(np.arange(self.shape[2])[rows])
+        if not np.array_equal(index, self.last[0]):
+            check_size("loo_subsample", self.part, index.size, COPIES)
+            self.last = index, blocks(self.result, self.part, index).astype(np.float64)
+        values = self.last[1] if np.ndim(rows) or isinstance(rows, slice) else self.last[1][..., 0]
+        return values[:, draws][chains]

@@ -70,7 +70,7 @@ def loo_subsample(
         )
     check_size(where, part, observations, COPIES)
     lazy = indexing.LazilyIndexedArray(LazyLogLikelihood(result, part, size))
-    tree = as_tree(result, part, indexing.MemoryCachedArray(lazy))
+    tree = as_tree(result, part, lazy)
     tree["observed_data"] = xarray.DataTree(xarray.Dataset({"data": ("row", np.arange(size))}))
     density = xarray.DataArray(approximation(result, part), dims="row")
     with quiet():

@@ -133,10 +133,11 @@ def to_netcdf(result: Result, path: str | os.PathLike[str]) -> Path:
     """See `Result.to_netcdf`."""
     from importlib.util import find_spec
 
-    engine = next((name for name in ("h5netcdf", "netCDF4") if find_spec(name)), None)
+    ways = {"netcdf4": ("netCDF4",), "h5netcdf": ("h5netcdf", "h5py")}
+    engine = next((way for way, needs in ways.items() if all(map(find_spec, needs))), None)
     if engine is None:  # SciPy writes netCDF 3, which has no groups
         raise ImportError(
-            "to_netcdf needs h5netcdf or netCDF4: pip install 'vrsgmcmc[netcdf]'. Without them, "
+            "to_netcdf needs netCDF4: pip install 'vrsgmcmc[netcdf]'. Without it, "
             'result.to_arviz().to_zarr("draws.zarr") writes the same tree.'
         )
     target = Path(path)
@@ -148,5 +149,5 @@ def to_netcdf(result: Result, path: str | os.PathLike[str]) -> Path:
             name: value if isinstance(value, int | float | str) else str(value)
             for name, value in node.attrs.items()
         }
-    tree.to_netcdf(target, engine=engine.lower())  # type: ignore[arg-type]
+    tree.to_netcdf(target, engine=engine)  # type: ignore[arg-type]
     return target
