@@ -88,7 +88,7 @@ def test_a_check_by_a_function_simulates_at_the_draws():
         return params["mu"] + 0.0 * x + 1e-3 * jax.random.normal(key, x.shape)
 
     (axes,) = RESULT.plot_ppc(simulate, np.full(50, 3.0), x=np.ones(50))
-    assert axes.get_ylabel() == "fraction of the data"
+    assert axes.get_ylabel() == "density of the data"
 
 
 def test_bins_hold_every_number():
@@ -112,7 +112,8 @@ def test_every_picture_can_be_drawn(plot):
 def test_of_many_parameters_and_chains_the_first_are_shown_and_it_says_so(plot):
     many = result_of(RNG.normal(size=(8, 5, 150)))
     axes = getattr(many, plot)()
-    note = axes[0].figure.get_suptitle()
+    figure = axes[0].figure
+    note = figure.legends[0].get_title().get_text() if figure.legends else figure.get_suptitle()
     assert "the first 20 of 150 parameters, names= chooses others" in note
     assert ("the first 6 of 8 chains" in note) == (plot != "plot_forest")
     assert len(axes) == (1 if plot == "plot_forest" else 20)

@@ -18,17 +18,21 @@ def check_picture(
 ) -> Figure:
     """Histograms: the observed one, and where 95 % of the simulated ones are, bin by bin."""
     edges = bin_edges(simulated, observed)
-    fractions = np.array([np.histogram(each, edges)[0] for each in simulated]) / observed.size
-    low, middle, high = np.quantile(fractions, (0.025, 0.5, 0.975), axis=0)
+    densities = np.array([density(each, edges) for each in simulated])
+    low, middle, high = np.quantile(densities, (0.025, 0.5, 0.975), axis=0)
     figure, (axes,) = canvas(3.6, make=make)
     band = {"color": COLOURS[3], "alpha": 0.4, "label": "simulated, 95 %"}
     axes.stairs(high, edges, baseline=low, fill=True, **band)
     axes.stairs(middle, edges, baseline=None, color=COLOURS[2], lw=1.3, label="simulated, median")
-    count, _ = np.histogram(observed, edges)
-    axes.stairs(count / observed.size, edges, baseline=None, color="black", lw=2, label="observed")
-    axes.set(ylabel="fraction of the data", ylim=(0, None))
+    line = {"color": "black", "lw": 2, "label": "observed"}
+    axes.stairs(density(observed, edges), edges, baseline=None, **line)
+    axes.set(ylabel="density of the data", ylim=(0, None))
     legend(figure, axes)
     return figure
+
+
+def density(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    return np.histogram(values, edges, density=True)[0]
 
 
 def bin_edges(simulated: np.ndarray, observed: np.ndarray) -> np.ndarray:

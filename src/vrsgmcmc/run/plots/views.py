@@ -27,24 +27,26 @@ MOST = 100
 def plot_trace(result: Result, names: Any) -> np.ndarray:
     chosen = choose(result, "plot_trace", names)
     figure = traces(chosen.names, result.draw_steps, chosen.values(), chains(chosen), pyplot.figure)
-    return finish(figure, chosen)
+    return finish(figure, chosen, names is None)
 
 
 def plot_forest(result: Result, names: Any) -> np.ndarray:
     chosen = choose(result, "plot_forest", names)
-    return finish(forest(chosen.names, chosen.values(), pyplot.figure), chosen, lines=False)
+    figure = forest(chosen.names, chosen.values(), pyplot.figure)
+    return finish(figure, chosen, names is None, lines=False)
 
 
 def plot_rank(result: Result, names: Any) -> np.ndarray:
     chosen = choose(result, "plot_rank", names)
-    return finish(ranks(chosen.names, chosen.values(), chains(chosen), pyplot.figure), chosen)
+    figure = ranks(chosen.names, chosen.values(), chains(chosen), pyplot.figure)
+    return finish(figure, chosen, names is None)
 
 
 def plot_autocorr(result: Result, names: Any, lags: int) -> np.ndarray:
     lags = whole("plot_autocorr", "lags", lags)
     chosen = choose(result, "plot_autocorr", names)
     figure = autocorrelations(chosen.names, chosen.values(), chains(chosen), lags, pyplot.figure)
-    return finish(figure, chosen)
+    return finish(figure, chosen, names is None)
 
 
 def plot_ppc(
@@ -85,12 +87,16 @@ def chains(chosen: Scalars) -> list[str]:
 
 
 @style()
-def finish(figure: Figure, chosen: Scalars, lines: bool = True) -> np.ndarray:
-    """The axes that show something, after a note on what is not in the figure."""
-    notes = [f"the first {chosen.note}, names= chooses others"] if chosen.note else []
+def finish(figure: Figure, chosen: Scalars, first: bool, lines: bool = True) -> np.ndarray:
+    """The axes that show something; a note says what is not in the figure."""
+    notes = [f"the first {chosen.note}, names= chooses others"] if first and chosen.note else []
     count = len(chosen.chains)
     notes += [f"the first {MOST_CHAINS} of {count} chains"] if lines and count > MOST_CHAINS else []
-    if notes:
-        figure.suptitle("; ".join(notes), fontsize=9, color=GREY, x=0.01, ha="left")
+    note = "; ".join(notes)
+    if note and lines:
+        figure.legends[0].set_title(note)  # a title of the figure would lie on the legend
+        figure.legends[0].get_title().set_fontsize(9)
+    elif note:
+        figure.suptitle(note, fontsize=9, color=GREY)
     axes: list[Axes] = [each for each in figure.axes if each.axison]
     return np.array(axes)
