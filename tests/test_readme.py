@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import jax
+import matplotlib.pyplot
 import numpy as np
 import pytest
 from support.documents import CODE, cells, execute
@@ -106,6 +107,21 @@ def test_the_run_directory_of_runs_is_read_back(tmp_path, monkeypatch, capsys):
     assert (status, problems) == ("finished", "[]")
     stored = names["run"].draws["posterior"]["x"].to_numpy()
     np.testing.assert_array_equal(stored, names["result"].draws)
+
+
+def test_the_posterior_of_results_is_used_as_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    *_, names = execute(ROOT / "docs" / "results.md")
+    out = capsys.readouterr().out
+    assert "elpd_loo" in out
+    middle, mean = names["middle"], names["mean"]
+    np.testing.assert_allclose(mean, middle, atol=0.1)
+    assert np.all(names["low"] < middle)
+    assert np.all(middle < names["high"])
+    assert abs(names["some"].elpd - names["whole"].elpd) < 4 * names["some"].subsampling_se
+    np.testing.assert_array_equal(names["loaded"].draws, names["result"].draws)
+    assert len(names["table"]) == 4 * 1000
+    matplotlib.pyplot.close("all")
 
 
 def test_the_counts_of_conventions_hold(elsewhere):
@@ -225,7 +241,8 @@ def test_every_page_with_code_is_run_above():
         *("README.md", "choosing.md", "conventions.md", "data.md"),
         *("doors-blackjax-optax.md", "doors-networks.md", "extending.md"),
         "index.md",  # whose code is that of the README
-        *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
+        *("networks.md", "planning.md", "results.md", "runs.md", "theory.md"),
+        "variance-reduction.md",
     ]
 
 

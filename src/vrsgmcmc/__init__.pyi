@@ -7,6 +7,7 @@ from .advice import Accuracy as Accuracy
 from .advice import Audit as Audit
 from .advice import Plan as Plan
 from .advice import audit as audit
+from .advice import load as load
 from .advice import plan as plan
 from .advice import sample as sample
 from .core import ESTIMATORS as ESTIMATORS

@@ -1,6 +1,8 @@
 """Progress of a run: a table on a terminal, plain lines elsewhere, or nothing."""
 
 import io
+import sys
+from types import ModuleType
 
 import numpy as np
 from rich.console import Console
@@ -47,3 +49,36 @@ def test_a_table_on_a_terminal(monkeypatch, capsys):
     assert f"{STEPS} / {STEPS}" in shown
     assert capsys.readouterr().err == ""
     assert_same_run(result, whole_run(PRACTICAL))
+
+
+def test_a_bar_in_a_notebook(monkeypatch, capsys):
+    """What IPython is handed: one display, which is updated, and cleared unless progress=True."""
+    pictures = []
+
+    class Handle:
+        def update(self, picture):
+            pictures.append(picture)
+
+    def display(picture, display_id):
+        pictures.append(picture)
+        return Handle()
+
+    module = ModuleType("IPython.display")
+    vars(module).update(HTML=str, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    notebook = Console(file=io.StringIO(), force_jupyter=True)
+    monkeypatch.setattr(progress, "Console", lambda **_: notebook)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_PICTURES", -1.0)
+    result = PRACTICAL.run(progress=None, first_chunk=9)
+    assert len(pictures) > 5
+    assert '<progress value="1.0000" max="1">' in pictures[-2]
+    assert all(column in pictures[-2] for column in COLUMNS)
+    assert pictures[-1] == ""
+    assert_same_run(result, whole_run(PRACTICAL))
+    PRACTICAL.run(progress=True)
+    assert f"{STEPS} / {STEPS}" in pictures[-1]
+    pictures.clear()
+    PRACTICAL.run(progress=False)
+    assert pictures == []
+    assert capsys.readouterr() == ("", "")

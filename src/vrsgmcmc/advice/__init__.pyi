@@ -7,6 +7,7 @@ from .auto import Decision as Decision
 from .auto import parse_budget as parse_budget
 from .auto.files import load_accuracy as load_accuracy
 from .auto.files import load_request as load_request
+from .load import load as load
 from .plan import Plan as Plan
 from .plan import plan as plan
 from .sample import sample as sample

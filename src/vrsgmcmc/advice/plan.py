@@ -47,6 +47,12 @@ class Plan:
             f"{self.pilot:,} evaluations"
         )
 
+    def _repr_html_(self) -> str:
+        lead, *lines = str(self).split("\n")
+        rows = ((name, repr(value)) for name, value in self.settings.items())
+        settings = run.html.table(("argument", "value"), rows, ("", ""))
+        return run.html.document(lead, run.html.paragraphs(lines), settings)
+
 
 def plan(
     posterior: core.Posterior,

@@ -145,16 +145,19 @@ def split_part(number: Any, part: int, batch: Batch) -> tuple[Batch, Float[Array
     return rows, (start + jnp.arange(part) >= number * part).astype(jnp.float32)
 
 
-def part_size(posterior: Posterior, params: Params, items: Data) -> int:
-    """How many data to differentiate at once: as many as keep the intermediates in the caches."""
+def part_size(posterior: Posterior, params: Params, items: Data, largest: int | None = None) -> int:
+    """How many data to differentiate at once: as many as keep the intermediates in the caches.
+
+    `largest`: of values that are not summed, so that no digits are at stake.
+    """
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     item = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), items)
     leaves, structure = jax.tree.flatten((shapes, item))
-    return _part_size(posterior, structure, tuple(leaves))
+    return _part_size(posterior, structure, tuple(leaves), largest or LARGEST_PART)
 
 
 @lru_cache(maxsize=MOST_PROGRAMS)
-def _part_size(posterior: Posterior, structure: Any, leaves: tuple) -> int:
+def _part_size(posterior: Posterior, structure: Any, leaves: tuple, largest: int) -> int:
     params, item = jax.tree.unflatten(structure, leaves)
 
     def one(params, item, key):
@@ -167,7 +170,7 @@ def _part_size(posterior: Posterior, structure: Any, leaves: tuple) -> int:
     values = [variable.aval for equation in equations for variable in equation.outvars]
     each = sum(v.size * v.dtype.itemsize for v in values if hasattr(v, "size"))
     most = max(PART_BYTES, PART_PARAMS * nbytes(params), PART_OPERATION * len(equations))
-    return max(1, min(LARGEST_PART, most // max(1, each)))
+    return max(1, min(largest, most // max(1, each)))
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:

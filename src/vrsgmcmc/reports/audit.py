@@ -7,7 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from matplotlib.figure import Figure
 
-from .figures import COLOURS, GREY, canvas, finite, plain, style
+from vrsgmcmc.run.plots import COLOURS, GREY, canvas, plain, style
+
+from .figures import finite
 from .page import Section, Table, cell
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.stats import sem
 
 from vrsgmcmc.run import Result
+from vrsgmcmc.run.plots import MOST_CHAINS, POINTS, ranks, traces
 
 from .page import Section, Table
-from .pictures import MOST_CHAINS, POINTS, ranks, traces
 from .summary import FEWEST_DRAWS, Summary, pick
 
 MOST_DRAWN = 6  # parameters in the trace and rank plots

@@ -1,17 +1,14 @@
-"""Colours and style of all figures, curves with labels at their ends, and files.
+"""Curves with labels at their ends, and figures as files.
 
-The colours are those of Okabe and Ito, which colour-blind readers can distinguish. No figure uses
-pyplot, which would keep it in global state.
+No figure of a report uses pyplot, which would keep it in global state.
 """
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -20,30 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
-COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#000000", "#7F5539")
-DASHES, DOTS = 4 * ("-", (0, (5, 1.5))), 8 * ((0, (1, 1.2)),)
-LINE_STYLES = list(zip(2 * COLOURS, DASHES + DOTS, strict=True))
-WIDTH = 7.2  # inches: letters stay legible on a phone
-GREY, GRID, INK = "#8C8C8C", "#E5E5E5", "#333333"
+from vrsgmcmc.run.plots import COLOURS, DASHES, GREY, GRID, canvas, plain, style
 
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 11,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "lines.linewidth": 2.0,
-    "savefig.dpi": 130,
-    "svg.hashsalt": "vrsgmcmc",  # the same figure is the same file
-    "svg.fonttype": "path",
-}
-style = partial(matplotlib.rc_context, STYLE)  # as a context, or as the decorator `@style()`
+DOTS = 8 * ((0, (1, 1.2)),)
+LINE_STYLES = list(zip(2 * COLOURS, DASHES + DOTS, strict=True))
 
 
 class Panel(NamedTuple):
@@ -55,20 +32,6 @@ class Panel(NamedTuple):
     level: tuple[str, float] | None = None  # a name and the height of a grey line
     points: Mapping[str, tuple[np.ndarray, ...]] = {}  # name -> x, y, half the length of a bar
     bands: Mapping[str, tuple[np.ndarray, np.ndarray]] = {}  # name -> lower, upper
-
-
-def plain(text: str, longest: int = 60) -> str:
-    """A label for matplotlib: dollars start no formula, no control character breaks the file."""
-    label = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    if len(label) > longest:
-        label = f"{label[: longest - 9]}…{label[-8:]}"  # the end of a name is its index
-    return label.replace("$", r"\$")
-
-
-def canvas(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """An empty figure as wide as a page, and its axes, row by row."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **options).ravel()
 
 
 @style()

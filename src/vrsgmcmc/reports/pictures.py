@@ -1,66 +1,15 @@
-"""Pictures of one run: traces, ranks, reliability, coverage."""
+"""Pictures of runs: intervals of several, reliability, coverage."""
 
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
-from matplotlib.axes import Axes
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from scipy.stats import rankdata
+
+from vrsgmcmc.run.plots import COLOURS, GREY, canvas, legend, plain, style
 
 from .calibration import Coverage, Reliability
-from .figures import COLOURS, DASHES, GREY, canvas, plain, style
-
-POINTS = 300  # of a trace, about
-MOST_CHAINS = 6  # colours that are easy to distinguish
-RANK_BINS = 20
-
-
-@style()
-def traces(
-    names: Sequence[str],
-    steps: Int[np.ndarray, " draw"],
-    draws: Float[np.ndarray, "chain draw d"],
-    labels: Sequence[str],
-) -> Figure:
-    """One panel for each parameter, a line for each of the chains that have a label."""
-    every = -(-len(steps) // POINTS)
-    figure, grid = canvas(1.35 * len(names) + 0.9, len(names), sharex=True)
-    for j, (axes, name) in enumerate(zip(grid, names, strict=True)):
-        for label, values, colour in zip(labels, draws, COLOURS, strict=False):
-            axes.plot(steps[::every], values[::every, j], color=colour, lw=0.8, label=label)
-        axes.set_title(plain(name))
-        axes.yaxis.set_major_locator(MaxNLocator(3))
-    grid[-1].set_xlabel("step")
-    legend(figure, grid[0])
-    return figure
-
-
-@style()
-def ranks(
-    names: Sequence[str], draws: Float[np.ndarray, "chain draw d"], labels: Sequence[str]
-) -> Figure:
-    """Histograms of the ranks of a chain's draws among all draws: 1 where chains agree."""
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    bins = int(np.clip(draws.shape[1] // 10, 2, RANK_BINS))
-    figure, grid = canvas(1.9 * rows + 0.9, rows, columns, sharex=True, sharey=True)
-    for axes in grid[len(names) :]:
-        axes.set_axis_off()
-    for j, (axes, name) in enumerate(zip(grid, names, strict=False)):
-        place = rankdata(draws[:, :, j]).reshape(draws.shape[:2]) / draws[:, :, j].size
-        axes.axhline(1, color=GREY, linewidth=1, zorder=0)
-        for label, own, colour, dash in zip(labels, place, COLOURS, DASHES, strict=False):
-            counts, edges = np.histogram(own, bins, (0, 1))
-            height, line = counts * bins / own.size, {"color": colour, "ls": dash, "lw": 1.3}
-            axes.stairs(height, edges, baseline=None, label=label, **line)
-        axes.set_title(plain(name, 24))
-        axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
-    grid[0].set_ylim(bottom=0)
-    figure.supxlabel("rank among all draws", fontsize=11)
-    legend(figure, grid[0])
-    return figure
 
 
 @style()
@@ -85,13 +34,6 @@ def intervals(
     axes.set_xlabel("distance from the first run's mean, in its standard deviations")
     legend(figure, axes)
     return figure
-
-
-def legend(figure: Figure, axes: Axes) -> None:
-    """A legend above the figure, in columns of about the same length."""
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 3 if len(labels) in (3, 5, 6) else 4
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
 
 
 @style()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vrsgmcmc.core import DensityIntegrator
-from vrsgmcmc.run import Result
+from vrsgmcmc.run import Result, need_model
 
 from .accuracy import Accuracy, accuracy_sections
 from .audit import Audit, audit_sections
@@ -39,6 +39,7 @@ def of_result(
     - `predictive`: predictions for test data.
     - `command`, `facts`: the command of the run, and other facts about it (seeds, data).
     """
+    need_model(result, "a report")
     summary = summarise(result, names)
     sections = [
         *divergence_sections(result),

@@ -1,6 +1,5 @@
 """The scalars of a run that a page shows, with their names and numbers."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -8,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree
 
 from vrsgmcmc.core import named_leaves
-from vrsgmcmc.run import Result
+from vrsgmcmc.run import Result, quiet_summary
 
 MOST_SCALARS = 50
 FEWEST_DRAWS = 4  # of a chain: what R-hat of half chains needs
@@ -33,9 +32,7 @@ def summarise(result: Result, names: Names = None) -> Summary | None:
     if result.draws is None or alive.size == 0 or result.draw_steps.size < FEWEST_DRAWS:
         return None
     labels, draws, total = pick(result.draws, leading=2, names=names)
-    with warnings.catch_warnings():  # a constant parameter, or more chains than draws, gives NaN
-        warnings.simplefilter("ignore")
-        table = result.with_draws(draws).summary()
+    table = quiet_summary(result, draws)
     numbers = {column: table[column].to_numpy(np.float64) for column in COLUMNS}
     return Summary(labels, total, alive, draws[alive], numbers)
 

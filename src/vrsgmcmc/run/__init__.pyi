@@ -1,4 +1,5 @@
 from . import checks as checks
+from . import html as html
 from . import store as store
 from .checks import as_data as as_data
 from .checks import as_params as as_params
@@ -24,10 +25,11 @@ from .mode import likelihood_hessian as likelihood_hessian
 from .mode import locate_mode as locate_mode
 from .mode import mean_metric as mean_metric
 from .nuts import nuts as nuts
+from .parts import need_model as need_model
 from .progress import SECONDS_BETWEEN_LINES as SECONDS_BETWEEN_LINES
 from .progress import clock as clock
-from .result import Context as Context
-from .result import Divergence as Divergence
+from .reading import nested as nested
+from .reading import read_result as read_result
 from .result import Result as Result
 from .sample import run_chains as run_chains
 from .sample import sample as sample
@@ -37,5 +39,7 @@ from .setup import set_up as set_up
 from .start import Starts as Starts
 from .start import chain_roots as chain_roots
 from .start import finite_starts as finite_starts
-from .storage import read_result as read_result
+from .tables import quiet_summary as quiet_summary
 from .timeline import Pace as Pace
+from .totals import Context as Context
+from .totals import Divergence as Divergence

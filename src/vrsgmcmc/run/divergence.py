@@ -12,9 +12,9 @@ import numpy as np
 
 from vrsgmcmc.core import Carry, Roots, Span, compiled
 
-from .result import Divergence
 from .rows import find_bad_rows
 from .setup import Setup
+from .totals import Divergence
 
 SECONDS = 10.0  # the most that the search for a row may take
 

@@ -20,11 +20,12 @@ from vrsgmcmc.core import compiled
 from .divergence import locate
 from .interrupts import Interruption, interruptible
 from .progress import Progress
-from .result import Divergence, Result, Totals, make_result
+from .result import Result, make_result
 from .setup import Setup
 from .start import chain_roots, refresh_initially, start
 from .storage import Checkpoint, DirectoryStorage, MemoryStorage
 from .timeline import Clock, Pace, Timeline
+from .totals import Divergence, Totals
 
 PROGRESS_ROWS = 256  # data for the mean log-likelihood in the progress display
 

@@ -2,93 +2,23 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-from jaxtyping import Bool, PyTree
+from jaxtyping import Bool, Float, PyTree
 
-from vrsgmcmc.core import Data, Posterior, Sampler, State, distinct, named_leaves
+from vrsgmcmc.core import State
 
 from .setup import Setup
+from .totals import NOT_MEASURED, Context, Divergence, Totals
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-
-class Divergence(NamedTuple):
-    """A chain that became non-finite: where, how far out, and what to try."""
-
-    chain: int
-    step: int
-    norm: float
-    step_size: float
-    try_step_size: float
-    row: int | None = None  # of the data: its loglik or gradient is not finite there
-
-    def __str__(self) -> str:
-        smaller = f"ry a step size of {self.try_step_size:.2g}."
-        text = (
-            f"chain {self.chain} became non-finite at step {self.step} with step size "
-            f"{self.step_size:.3g}; it is frozen where |x| was {self.norm:.3g}. "
-        )
-        if self.row is None:
-            return f"{text}T{smaller}"
-        return (
-            f"{text}There loglik or its gradient is not finite for data row {self.row}: look at that "
-            f"row, or make loglik safe for it. If the row is right, t{smaller}"
-        )
-
-
-class Context(NamedTuple):
-    """What was sampled, and how: enough to look at the run again."""
-
-    posterior: Posterior
-    data: Data
-    sampler: Sampler  # with the step size of the last step
-
-
-class Totals(NamedTuple):
-    """How far a run is, and what it has cost."""
-
-    steps: int
-    visits: int  # data that refreshes have visited, per chain
-    search_cost: int  # evaluations that the search for a mode took
-    seconds: float
-    divergences: tuple[Divergence, ...]
-
-    def evaluations(self, setup: Setup, state: State) -> int:
-        """Per-datum gradient evaluations of all chains, which are in `state` [chain]."""
-        return setup.evaluations(self.steps, self.visits, [state]) + self.search_cost
-
-    def to_json(self) -> dict[str, Any]:
-        divergences = [
-            [d.chain, d.step, *map(repr, d[2:5]), *([] if d.row is None else [d.row])]
-            for d in self.divergences
-        ]
-        return {
-            "steps": self.steps,
-            "visits": self.visits,
-            "searched": self.search_cost,
-            "seconds": self.seconds,
-            "divergences": divergences,
-        }
-
-    @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Totals:
-        divergences = tuple(
-            Divergence(chain, step, float(norm), float(h), float(smaller), *row)
-            for chain, step, norm, h, smaller, *row in record["divergences"]
-        )
-        counts = record["steps"], record["visits"], record["searched"]
-        return cls(*counts, record["seconds"], divergences)
 
 
 @dataclass(frozen=True)
@@ -138,7 +68,7 @@ class Result:
             *(str(each) for each in (self.decision, self.record, *self.divergences) if each),
         ]
         if self.decision is not None and self.record is None:
-            lines.append("How right it is was not measured.")
+            lines.append(NOT_MEASURED)
         return "\n".join(lines)
 
     @cached_property
@@ -157,76 +87,123 @@ class Result:
         for a large model. `.attrs["note"]` of the table says which chains were left out. The sd is
         that of a sample (ddof = 1), unless ArviZ rounds it or `fmt` is not its default.
         """
-        from arviz_stats.summary import summary
+        from .tables import summary
 
-        tree = self.to_arviz()
-        options = {"round_to": "none", "kind": "all", "fmt": "wide", **options}
-        table: Any = summary(tree, **options)
-        if "sd" in table and options["round_to"] == "none":
-            table["sd"] = sample_sds(tree, **options)
-        table.attrs["note"] = tree.attrs["note"]
-        return table
+        return summary(self, **options)
 
     def to_arviz(self) -> xarray.DataTree:
         """The draws in float64 as an `xarray.DataTree` with dimensions chain and draw, for ArviZ."""
-        from arviz_base import from_dict
+        from .tables import to_arviz
 
-        if self.draws is None:
-            raise ValueError(
-                'no draws were kept (keep="averages"). result.averages holds the averages; run with '
-                'keep="draws" for a table of draws.'
-            )
-        alive = np.flatnonzero(~self.diverged)
-        if alive.size == 0:
-            raise ValueError(
-                "every chain became non-finite, so there is nothing to summarise. "
-                + str(self.divergences[0])
-            )
-        names, leaves = zip(*named_leaves(self.draws), strict=True)
-        names = distinct([name.replace("/", "_") for name in names], ("chain", "draw"))
-        # ArviZ sums in the dtype of the draws, and in float32 1e5 terms lose digits
-        posterior = {
-            n: np.asarray(leaf)[alive].astype(np.float64)
-            for n, leaf in zip(names, leaves, strict=True)
-        }
-        step = np.broadcast_to(self.draw_steps, (alive.size, self.draw_steps.size))
-        tree = from_dict(
-            {"posterior": posterior, "sample_stats": {"step": step}}, coords={"chain": alive}
-        )
-        tree.attrs.update(self.attributes())
-        return tree
+        return to_arviz(self)
+
+    def to_pandas(self, names: Any = None, *, form: str = "wide") -> pandas.DataFrame:
+        """The draws of the chains that stayed finite: chain, draw, and a column for each parameter,
+        or with `form="long"` a row for each number. `names` chooses parameters."""
+        from .tables import to_pandas
+
+        return to_pandas(self, names, form)
+
+    def to_netcdf(self, path: Any) -> Path:
+        """Write `to_arviz()` to a netCDF file, which `xarray.open_datatree` and ArviZ read."""
+        from .tables import to_netcdf
+
+        return to_netcdf(self, path)
 
     def attributes(self) -> dict[str, Any]:
         """Settings, cost and versions, as plain values."""
-        out = [divergence.chain for divergence in self.divergences]
-        note = f"chains left out because they became non-finite: {out}" if out else "all chains"
-        packages = {name: version(name) for name in ("vrsgmcmc", "jax", "numpy")}
-        return {
-            **{name: str(value) for name, value in self.settings.items()},
-            "evaluations": self.evaluations,
-            "data_passes": self.data_passes,
-            "seconds": self.seconds,
-            "num_steps_done": self.num_steps,
-            "interrupted": int(self.interrupted),
-            "diverged_chains": out,
-            "note": note,
-            "versions": ", ".join(f"{name} {number}" for name, number in packages.items()),
-            "python": platform.python_version(),
-            "device": jax.devices()[0].platform,
-        }
+        from .tables import attributes
 
+        return attributes(self)
 
-def sample_sds(
-    tree: xarray.DataTree, coords: Mapping[str, Any] | None = None, **options: Any
-) -> pandas.Series:
-    """The sds (ddof = 1) of the rows of ArviZ's wide table; its own ddof depends on its version."""
-    from arviz_base import dataset_to_dataframe, extract
+    def predict(
+        self, function: Callable, x: Any = None, *, most: int | None = 400, key: Any = None
+    ) -> PyTree:
+        """`function(params, x)` at `most` evenly spaced draws, as arrays [draw, ...]; None: at all.
 
-    choice = {n: v for n, v in options.items() if n in ("var_names", "filter_vars", "group")}
-    posterior: Any = extract(tree, **choice, combined=False, keep_dataset=True)
-    sds = posterior.sel(coords).std(("chain", "draw"), ddof=1).expand_dims(summary=["sd"])
-    table: Any = dataset_to_dataframe(sds, sample_dims=["summary"])
-    return table.loc["sd"]
+        Draws are those of the chains that stayed finite, chain after chain. With a `key`,
+        `function(params, x, key)` gets a key of its own for each draw, to simulate data.
+        """
+        from .predict import predict
+
+        return predict(self, function, x, most=most, key=key)
+
+    def predict_mean(
+        self, function: Callable, x: Any = None, *, most: int | None = None, key: Any = None
+    ) -> PyTree:
+        """The mean of `predict` over all draws, without holding them: memory for one output."""
+        from .predict import predict_mean
+
+        return predict_mean(self, function, x, most=most, key=key)
+
+    def log_likelihood(
+        self, rows: Any = None, *, most: int | None = None
+    ) -> Float[np.ndarray, "chain draw row"]:
+        """loglik of every row of the data (or of some `rows`) at every draw (or at `most`).
+
+        What does not fit in memory is refused before anything is computed. A posterior with `augment`
+        sees each row with one fixed key.
+        """
+        from .likelihood import log_likelihood
+
+        return log_likelihood(self, rows, most=most)
+
+    def loo(self, *, most: int | None = None) -> Any:
+        """Leave-one-out cross-validation (PSIS) by `arviz_stats.loo`, for `arviz_stats.compare`.
+
+        The rows whose Pareto k is too large are named by a warning.
+        """
+        from .loo import loo
+
+        return loo(self, most=most)
+
+    def loo_subsample(
+        self, observations: int = 400, *, most: int | None = None, seed: int = 0
+    ) -> Any:
+        """`loo` from some rows of large data, by `arviz_stats.loo_subsample`, with its own error."""
+        from .loo import loo_subsample
+
+        return loo_subsample(self, observations, most=most, seed=seed)
+
+    def plot_trace(self, names: Any = None) -> Any:
+        """Draws against steps, a line for each chain: axes of matplotlib, one for each parameter."""
+        from .plots import plot_trace
+
+        return plot_trace(self, names)
+
+    def plot_forest(self, names: Any = None) -> Any:
+        """Medians, and intervals with 50 % and 95 % of the draws: axes of matplotlib."""
+        from .plots import plot_forest
+
+        return plot_forest(self, names)
+
+    def plot_rank(self, names: Any = None) -> Any:
+        """Ranks of each chain's draws among all: level where chains agree. Axes of matplotlib."""
+        from .plots import plot_rank
+
+        return plot_rank(self, names)
+
+    def plot_autocorr(self, names: Any = None, *, lags: int = 100) -> Any:
+        """Autocorrelation of each chain: axes of matplotlib, one for each parameter."""
+        from .plots import plot_autocorr
+
+        return plot_autocorr(self, names, lags)
+
+    def plot_ppc(
+        self, simulated: Any, observed: Any, *, x: Any = None, most: int = 200, seed: int = 0
+    ) -> Any:
+        """Observed data beside data that the model simulates: axes of matplotlib.
+
+        `simulated`: arrays [draw, ...], or a function(params, x, key) that makes one data set.
+        """
+        from .plots import plot_ppc
+
+        return plot_ppc(self, simulated, observed, x=x, most=most, seed=seed)
+
+    def _repr_html_(self) -> str:
+        from .html import of_result
+
+        return of_result(self)
 
 
 def constant(value: Any) -> Any:

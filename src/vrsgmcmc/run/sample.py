@@ -81,7 +81,7 @@ def sample(
     - `keep`: "averages" stores no draws.
     - `run_dir`: keep the run in this directory, draws included, and commit it every few seconds.
       The same call resumes it, bit for bit; a finished run is loaded. See `docs/runs.md`.
-    - `progress`: None shows a bar on a terminal and a line every ten seconds elsewhere.
+    - `progress`: None shows a bar on a terminal or in a notebook, elsewhere a line every ten seconds.
     - `search_cost`: evaluations that were spent before the run, and count as its own.
 
     Ctrl-C, and with `run_dir` SIGTERM, ends the run after the chunk in hand and returns what is

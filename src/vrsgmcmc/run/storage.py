@@ -21,10 +21,12 @@ import numpy as np
 from vrsgmcmc.core import Carry, nbytes
 
 from . import fingerprint, store
-from .memory import check_memory
-from .result import Result, Totals, constant, make_result
+from .parts import StoredDraws
+from .reading import is_number, read_totals
+from .result import Result, constant, make_result
 from .setup import Setup
 from .store import trees
+from .totals import Totals
 
 # names of leaves in run directories that earlier versions wrote
 OLD_NAMES = {"carry/partial.": "carry/partial_sum.", ".memory.lock": ".memory.augment_key"}
@@ -136,19 +138,19 @@ class RunDirectory:
         if self.layout is None:
             return partial(constant, None)
 
-        def load() -> Any:
-            leaves = read_leaves(
-                run,
-                f"result.draws of {run.path.name}, read into memory,",
-                f"Read them in parts: vrsgmcmc.store.open({str(run.path)!r}).draws is an "
-                "xarray.DataTree that stays on disk.",
-            )
-            draws = jax.tree.unflatten(jax.tree.structure(self.setup.shapes), leaves.values())
+        def rebuild(leaves: list[Any]) -> Any:
+            draws = jax.tree.unflatten(jax.tree.structure(self.setup.shapes), leaves)
             return jax.tree.map(
-                lambda leaf, like: leaf.astype(like.dtype), draws, self.setup.shapes
+                lambda leaf, like: leaf.astype(like.dtype, copy=False), draws, self.setup.shapes
             )
 
-        return load
+        return StoredDraws(
+            run,
+            rebuild,
+            f"result.draws of {run.path.name}, read into memory,",
+            f"Read them in parts: vrsgmcmc.store.open({str(run.path)!r}).draws is an "
+            "xarray.DataTree that stays on disk.",
+        )
 
 
 class DirectoryStorage:
@@ -211,59 +213,3 @@ def current_names(arrays: dict[str, Any]) -> dict[str, Any]:
     if (count := current.get(COUNT)) is not None:
         current[COUNT] = count.astype(np.int32)
     return current
-
-
-def read_leaves(run: store.Run, what: str, instead: str) -> dict[str, np.ndarray]:
-    """The draws of each leaf, where they fit in memory."""
-    leaves = run.leaves
-    needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves.values())
-    check_memory(needed, what, instead)
-    return {name: np.asarray(leaf) for name, leaf in leaves.items()}
-
-
-def is_number(value: Any, kinds: tuple[type, ...] = (int,)) -> bool:
-    """Whether a value of a commit is a finite number from 0."""
-    return type(value) in kinds and 0 <= value < math.inf
-
-
-def read_totals(run: store.Run) -> Totals:
-    """How far a run is, from its commit; `RunError` for values that no run has."""
-    try:
-        totals = Totals.from_json(run.progress)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise store.RunError(f"{run.path}: the commit has no valid progress ({error!r})") from error
-    chains = range(run.config["num_chains"])
-    numbers = [totals.steps, totals.visits, totals.search_cost]
-    numbers += [number for each in totals.divergences for number in (each.chain, each.step)]
-    wrong = not all(map(is_number, numbers)) or not is_number(totals.seconds, (int, float))
-    if wrong or any(each.chain not in chains for each in totals.divergences):
-        raise store.RunError(f"{run.path}: the commit has no valid progress")
-    return totals
-
-
-def read_result(run: store.Run) -> Result:
-    """The committed part of a run, without its model: draws are a dict by the names of the leaves."""
-    totals, config = read_totals(run), run.config
-    costs: list[Any] = [run.progress.get(name) for name in ("evaluations", "data_passes")]
-    if not all(is_number(cost, (int, float)) for cost in costs):
-        raise store.RunError(f"{run.path}: the commit does not say what the run has cost")
-    advice = "Read them in parts with vrsgmcmc.store.open."
-    draws = read_leaves(run, f"{run.path}: the draws", advice) or None
-    diverged = [divergence.chain for divergence in totals.divergences]
-    first = config["first_step"] + config["burn_in"]
-    return Result(
-        load_draws=partial(constant, draws),
-        averages=run.averages,
-        evaluations=costs[0],
-        data_passes=costs[1],
-        seconds=totals.seconds,
-        state=None,  # type: ignore[arg-type]
-        diverged=np.isin(np.arange(config["num_chains"]), diverged),
-        divergences=totals.divergences,
-        num_steps=totals.steps,
-        interrupted=run.status != "finished",
-        settings=config,
-        draw_steps=first + config["thin"] * np.arange(1, 1 + run.commit["draws"]),
-        context=None,  # type: ignore[arg-type]
-        run_dir=run.path,
-    )

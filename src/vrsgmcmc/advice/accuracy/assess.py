@@ -18,7 +18,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from vrsgmcmc import core
-from vrsgmcmc.run import Result
+from vrsgmcmc.run import Result, need_model
 
 from ..gradients import gradient_program
 from .coupling import FEWEST_STEPS, PAIRS, Bias, couple, scheme_of
@@ -50,10 +50,7 @@ def assess(
             'accuracy: no draws were kept (keep="averages"), and it is about draws. Run with '
             'keep="draws".'
         )
-    if result.context is None:
-        raise ValueError(
-            "accuracy: this result was read from disk without its model. Sample again."
-        )
+    need_model(result, "accuracy")
     few = core.tree.size(result.state.position) < FEW * len(result.diverged)
     if allowance is None:
         allowance = SHARE * result.evaluations * (4 if few else 1)

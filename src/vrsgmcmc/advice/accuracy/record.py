@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from vrsgmcmc.run import html
+
 GOOD = 0.1  # of a standard deviation: what means and sds may be off by
 R_HAT = 1.05
+MOST_ROWS = 10  # of the table in a notebook, worst first
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,17 @@ class Accuracy:
     def __str__(self) -> str:
         lines = [self.verdict, f"least ESS {self.ess:,.0f}, largest R-hat {self.r_hat:.3f}"]
         return "\n".join([*lines, *self.notes])
+
+    def _repr_html_(self) -> str:
+        worst = np.argsort(-np.fmax(self.mean, self.sd), kind="stable")[:MOST_ROWS]
+        rows = ((self.names[j], self.mean[j], self.sd[j]) for j in worst)
+        more = f"The worst {len(worst)} of {len(self.names):,}." * (len(worst) < len(self.names))
+        _, *lines = str(self).split("\n")
+        return html.document(
+            self.verdict,
+            html.table((self.subject, "mean off by (sds)", "sd off by"), rows, ("", ".3f", ".1%")),
+            html.paragraphs([more, *lines]),
+        )
 
     def to_json(self) -> dict[str, Any]:
         plain = {**vars(self), "names": list(self.names), "notes": list(self.notes)}

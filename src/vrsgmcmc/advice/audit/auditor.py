@@ -25,7 +25,7 @@ import numpy as np
 from vrsgmcmc import core
 from vrsgmcmc.core import Estimator, Integrator, Params, Posterior, Sampler, State
 from vrsgmcmc.core.estimators import minibatch
-from vrsgmcmc.run import Context, Result, as_data
+from vrsgmcmc.run import Context, Result, as_data, html, need_model
 from vrsgmcmc.theory import LARGEST, local
 
 from .effects import LINEAR, MOST_ROWS, Effect, measure_effect, predict_effect
@@ -33,6 +33,7 @@ from .evidence import Evidence, find_contradiction, gather_evidence
 from .verdict import Option, alternatives, judge
 
 STATES = 4  # at which the noise is measured
+HEADER = ("block", "parameters", "ratio", "at rest", "plain", "inflation")
 
 
 class Block(NamedTuple):
@@ -67,7 +68,7 @@ class Audit:
     holds: bool = True  # False: the draws contradict the model, and the verdict says how
 
     def __str__(self) -> str:
-        rows = [("block", "parameters", "ratio", "at rest", "plain", "inflation")]
+        rows = [HEADER]
         rows += [
             (block.name, str(block.parameters), *(f"{number:.3g}" for number in block[2:]))
             for block in self.blocks
@@ -79,6 +80,11 @@ class Audit:
         ]
         evidence = [] if self.evidence is None else ["", str(self.evidence)]
         return "\n".join([self.verdict, "", *table, *evidence])
+
+    def _repr_html_(self) -> str:
+        blocks = html.table(HEADER, self.blocks, ("", ",", *[".3g"] * 4))
+        evidence = [] if self.evidence is None else str(self.evidence).split("\n")
+        return html.document(self.verdict, blocks, html.paragraphs(evidence))
 
     def plot(self, path: Any = None) -> Any:
         """Inflation of this run, of plain minibatches and of the full gradient; noise by block."""
@@ -109,6 +115,7 @@ def audit(
             raise TypeError(
                 "audit(result) takes nothing else: a result knows its data and settings."
             )
+        need_model(source, "audit")
         context, state, draws = finite_chains(source)
     else:
         if state is None or estimator is None or integrator is None or step_size is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vrsgmcmc.core import Params, Sampler
+from vrsgmcmc.run import html
 
 
 class Choice(NamedTuple):
@@ -57,14 +59,43 @@ class Decision:
         return self.steps[min(2, len(self.steps) - 1)]
 
     def __str__(self) -> str:
-        lines = [describe(self.sampler), self.why, self.modes, *self.notes]
-        lines += [f"considered: {text}" for text in self.considered]
-        if self.seconds:
-            lines.append(
-                f"Choosing took {self.evaluations:,} evaluations and {self.seconds:.3g} s, with "
-                "compilation."
-            )
-        return "\n".join(line for line in lines if line)
+        return in_words(describe(self.sampler), vars(self))
+
+    def _repr_html_(self) -> str:
+        lead, *lines = str(self).split("\n")
+        return html.document(lead, html.paragraphs(lines))
+
+
+@dataclass(frozen=True)
+class StoredDecision:
+    """A decision that was read from disk: `sampler` and `values` are plain, as JSON has them."""
+
+    sampler: dict[str, Any]
+    values: dict[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        sampler = self.sampler
+        parts = [sampler["estimator"]["name"], sampler["integrator"]["name"]]
+        parts.insert(1, f"{sampler['batch_size']} rows a step")
+        if isinstance(sampler["step_size"], float):
+            parts.append(f"step size {sampler['step_size']:.3g}")
+        if sampler.get("metric") is not None:
+            parts.append(metric_in_words(sampler["metric"]["name"]))
+        return in_words(", ".join(parts), self.values)
+
+    _repr_html_ = Decision._repr_html_
+
+
+def in_words(lead: str, values: Mapping[str, Any]) -> str:
+    """What was chosen, why, and what that took."""
+    lines = [lead, values["why"], values["modes"], *values["notes"]]
+    lines += [f"considered: {text}" for text in values["considered"]]
+    if values["seconds"]:
+        lines.append(
+            f"Choosing took {values['evaluations']:,} evaluations and {values['seconds']:.3g} s, with "
+            "compilation."
+        )
+    return "\n".join(line for line in lines if line)
 
 
 def describe(sampler: Sampler) -> str:
@@ -80,7 +111,10 @@ def describe(sampler: Sampler) -> str:
     if sampler.step_size is not None and np.ndim(sampler.step_size) == 0:
         parts.append(f"step size {float(sampler.step_size):.3g}")
     if sampler.metric is not None:
-        kind = {"Dense": "the Hessian", "LowRank": "a low-rank Hessian", "Diagonal": "scales"}
-        name = type(sampler.metric).__name__
-        parts.append(f"in the metric of {kind.get(name, name)} at the mode")
+        parts.append(metric_in_words(type(sampler.metric).__name__))
     return ", ".join(parts)
+
+
+def metric_in_words(name: str) -> str:
+    kind = {"Dense": "the Hessian", "LowRank": "a low-rank Hessian", "Diagonal": "scales"}
+    return f"in the metric of {kind.get(name, name)} at the mode"

@@ -22,6 +22,7 @@ arrays go by the names of its leaves.
 """
 
 from . import trees
+from .commits import is_run
 from .draws import file_names
 from .entry import check_directory, finished, write
 from .environment import differences, without_home, xla_flags
@@ -47,6 +48,7 @@ __all__ = [
     "exclusive",
     "file_names",
     "finished",
+    "is_run",
     "named",
     "open",
     "pause_after",
