@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import xarray
 
     from .numpyro_density import Call
-    from .numpyro_sites import Site, Start
+    from .numpyro_sites import Site
 
 MOST_BYTES = 2**31  # of constrained draws
 AT_ONCE = 2**22  # numbers that one batch of draws computes
@@ -48,13 +48,14 @@ def from_numpyro(
     require_numpyro()
     from .numpyro_check import check_densities
     from .numpyro_density import Likelihood, Prior
-    from .numpyro_rows import find_call
+    from .numpyro_rows import find_call, name_arguments
     from .numpyro_sites import candidate_plates, find_sites, start_of
 
+    leaves = name_arguments(model, args, kwargs)
     sites = find_sites(model, args, kwargs)
     plates = candidate_plates(sites)
     start = start_of(sites)
-    call, arrays = find_call(model, args, kwargs, plates, rows, start)
+    call, arrays = find_call(model, args, kwargs, leaves, plates, rows, start)
     data, _ = run.as_data(arrays)
     posterior = core.Posterior(Prior(call), Likelihood(call))
     check_densities(call, posterior, data, start)
@@ -127,8 +128,9 @@ class NumPyroProblem(Problem):
         names = self.site_names(sites)
         tree = result.with_draws(self.constrain(result.draws, names)).to_arviz()
         posterior: Any = tree["posterior"].to_dataset()
+        variables = core.distinct([n.replace("/", "_") for n in sorted(names)], ("chain", "draw"))
         dims = {}
-        for name, variable in zip(sorted(names), sorted(posterior.data_vars), strict=True):
+        for name, variable in zip(sorted(names), variables, strict=True):
             dims |= plate_dims(self.sites[name], variable, set(posterior.data_vars))
         sizes = {dims[dim]: posterior.sizes[dim] for dim in dims}
         posterior = posterior.drop_vars([dim for dim in dims if dim in posterior.coords])

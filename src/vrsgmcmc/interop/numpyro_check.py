@@ -81,8 +81,8 @@ def compare(call: Call, params: Any, data: Any, theirs: Any, ours: Any) -> None:
         raise ValueError(
             f"from_numpyro: outside of the plate {call.plate!r} the log density is {outside:.10g}, but "
             f"{prior:.10g} without the data: {blame(call, params, data)} Compute before what depends "
-            "on all rows, and pass it as an argument. An argument with as many entries as there are "
-            f"rows, but not one for each row, is told apart by rows=(...); rows are now {row_names(call)}."
+            "on all rows, and pass it as an argument. If an argument has as many entries as there "
+            f"are rows, but not one per row, name the others: rows=(...); now {row_names(call)}."
         )
     if not agree(inside, likelihood, rtol, scale=abs(outside) * 1e-3):
         raise ValueError(
@@ -97,7 +97,7 @@ def compare(call: Call, params: Any, data: Any, theirs: Any, ours: Any) -> None:
     ):
         if not np.max(np.abs(leaf - mine), initial=0) <= rtol * max(1, np.max(np.abs(leaf))):
             raise ValueError(
-                f"from_numpyro: the gradient in {name} of the rows one by one differs from NumPyro's by "
+                f"from_numpyro: the gradient in {name}, row by row, differs from NumPyro's by "
                 f"{np.max(np.abs(leaf - mine)):.3g}. Look for stop_gradient or custom derivatives, or "
                 f"name the arguments that hold rows: rows=(...); rows are now {row_names(call)}."
             )

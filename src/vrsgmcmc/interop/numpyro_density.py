@@ -39,12 +39,22 @@ class Row:
     dtype: Any
 
 
+def is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array | np.ndarray) and value.ndim > 0
+
+
+def as_jax(value: Any) -> Any:
+    """An array of numbers as one of JAX, which traced integers can index."""
+    numbers = is_array(value) and (value.dtype == bool or jnp.issubdtype(value.dtype, jnp.number))
+    return jnp.asarray(value) if numbers else value
+
+
 class Fixed:
     """An argument that stays as it is: equal ones, arrays by content, share compiled programs."""
 
     def __init__(self, value: Any):
-        array = isinstance(value, jax.Array | np.ndarray)
-        self.value = np.array(value) if isinstance(value, np.ndarray) else value
+        array = is_array(value)
+        self.value = as_jax(value)
         content = hashlib.sha256(np.asarray(value).tobytes()).digest() if array else value
         shape = (value.shape, str(value.dtype)) if array else None
         self.content = (type(value), shape, content)
@@ -93,10 +103,14 @@ class Call:
         }
 
     def inside(self, site: Mapping[str, Any]) -> bool:
-        return any(frame.name == self.plate for frame in site.get("cond_indep_stack", ()))
+        return is_inside(site, self.plate)
 
     def outside(self, site: Mapping[str, Any]) -> bool:
         return not self.inside(site)
+
+
+def is_inside(site: Mapping[str, Any], plate: str | None) -> bool:
+    return any(frame.name == plate for frame in site.get("cond_indep_stack", ()))
 
 
 class Plates(Messenger):
@@ -112,16 +126,16 @@ class Plates(Messenger):
             if msg["name"] == self.single:
                 self.size, length = size, 1
             msg["value"], msg["args"] = jnp.arange(length), (size, None)
-        elif msg["type"] == "sample" and self.size != 1:
-            if any(frame.name == self.single for frame in msg["cond_indep_stack"]):
-                msg["scale"] = msg["scale"] / self.size
+        elif msg["type"] == "sample" and self.size != 1 and is_inside(msg, self.single):
+            msg["scale"] = msg["scale"] / self.size
 
 
 def sites_log_density(model: Callable, arguments: tuple, params: Params, hide: Any):
     """The log density of the sites of `model` that are not hidden, at t(params); no Jacobian."""
-    values = constrain_fn(model, *arguments, params)
+    args, kwargs = arguments
+    values = constrain_fn(model, args, kwargs, params)
     visible = block(substitute(model, data=values), hide_fn=hide)
-    return log_density(visible, *arguments, {})
+    return log_density(visible, args, kwargs, {})
 
 
 @dataclass(frozen=True)
@@ -152,9 +166,11 @@ class Likelihood:
 
 def outside_log_density(call: Call, model: Callable, arguments: tuple, params: Params) -> Scalar:
     """The log density of the sites outside of the plate, with the Jacobians of all transforms."""
-    return jnp.asarray(-potential_energy(block(model, hide_fn=call.inside), *arguments, params))
+    args, kwargs = arguments
+    return jnp.asarray(-potential_energy(block(model, hide_fn=call.inside), args, kwargs, params))
 
 
 def whole_log_density(call: Call, params: Params, data: Any) -> Scalar:
     """What NumPyro's NUTS samples: the log density of the model with all rows."""
-    return jnp.asarray(-potential_energy(Plates(call.model), *call.fill(data), params))
+    args, kwargs = call.fill(data)
+    return jnp.asarray(-potential_energy(Plates(call.model), args, kwargs, params))

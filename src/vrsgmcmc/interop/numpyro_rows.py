@@ -20,16 +20,8 @@ from numpyro.primitives import Messenger
 
 from vrsgmcmc.core import did_you_mean
 
-from .numpyro_density import Call, Fixed, Likelihood, Prior, Row
-from .numpyro_sites import Frame, Start
-
-CONCRETE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.TracerBoolConversionError,
-)
+from .numpyro_density import Call, Fixed, Likelihood, Prior, Row, as_jax, is_array
+from .numpyro_sites import CONCRETE, Frame, Start, reads_values
 
 
 def name_arguments(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -49,13 +41,13 @@ def name_arguments(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]
     for path, value in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         place, *inner = path[1:]
         first = positional[place.idx] if hasattr(place, "idx") else str(place.key)
-        rest = [jax.tree_util.keystr([each], simple=True) for each in inner]
+        rest = [jax.tree_util.keystr((each,), simple=True) for each in inner]
         leaves["/".join([first, *rest])] = value
     return leaves
 
 
-def is_array(value: Any) -> bool:
-    return isinstance(value, jax.Array | np.ndarray) and value.ndim > 0
+def shaped(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype))
 
 
 def has_rows(value: Any, size: int) -> bool:
@@ -66,12 +58,12 @@ def find_call(
     model: Callable,
     args: tuple,
     kwargs: dict,
+    leaves: dict[str, Any],
     plates: Sequence[Frame],
     rows: str | Sequence[str] | None,
     start: Start,
 ) -> tuple[Call, dict[str, Any]]:
     """The model with the first plate and the first set of rows that fit, and the rows."""
-    leaves = name_arguments(model, args, kwargs)
     structure = jax.tree.structure((args, kwargs))
     reasons: list[str] = []
     for plate in plates:
@@ -92,8 +84,8 @@ def no_rows(leaves: dict[str, Any], plate: Frame) -> str:
     shapes = ", ".join(f"{name} {list(np.shape(value))}" for name, value in leaves.items())
     return (
         f"from_numpyro: no argument is an array with leading axis {plate.size}, the size of the plate "
-        f"{plate.plate!r} (arguments: {shapes or 'none'}). Rows must be arguments of the model, as NumPy "
-        "or JAX arrays with the rows first; data that the model reads from elsewhere cannot be drawn "
+        f"{plate.plate!r} (arguments: {shapes or 'none'}). Rows must be arguments of the model: NumPy "
+        "or JAX arrays with the rows first. Data that the model reads from elsewhere cannot be drawn "
         "row by row: def model(X, y), from_numpyro(model, X, y)."
     )
 
@@ -126,8 +118,8 @@ def named_rows(leaves: dict[str, Any], plate: Frame, rows: tuple[str, ...]) -> l
         for leaf in match:
             if not has_rows(leaves[leaf], plate.size):
                 raise ValueError(
-                    f"from_numpyro(rows=...): {leaf} has the shape {list(np.shape(leaves[leaf]))}, but rows "
-                    f"are arrays with leading axis {plate.size}, the size of the plate {plate.plate!r}."
+                    f"from_numpyro(rows=...): {leaf} has the shape {list(np.shape(leaves[leaf]))}, but "
+                    f"rows have the leading axis {plate.size}, the size of the plate {plate.plate!r}."
                 )
         chosen += match
     return [name for name in leaves if name in chosen]
@@ -158,56 +150,50 @@ def subsampled(
     def run(arrays: dict[str, Any], index: Any) -> Any:
         marked = Marks(model, plate.plate, index)
         start = substitute(seed(marked, jax.random.key(0)), substitute_fn=init_to_uniform)
-        values = [arrays.get(name, value) for name, value in leaves.items()]
+        values = [arrays.get(name, as_jax(value)) for name, value in leaves.items()]
         args, kwargs = jax.tree.unflatten(structure, values)
         start(*args, **kwargs)
         ours = {id(array): name for name, array in arrays.items()}
         marks.update(ours[id(value)] for value in marked.values if id(value) in ours)
         return 0
 
-    arrays = {
-        name: jax.ShapeDtypeStruct(leaves[name].shape, leaves[name].dtype) for name in candidates
-    }
-    index = jax.ShapeDtypeStruct((plate.size,), int)
+    arrays = {name: shaped(leaves[name].shape, leaves[name].dtype) for name in candidates}
+    index = shaped((plate.size,), np.dtype(int))
     try:
         program = jax.make_jaxpr(run)(arrays, index).jaxpr
     except CONCRETE as error:
-        raise ValueError(reads_values(error, candidates)) from error
+        raise ValueError(reads_values(error, " or ".join(candidates))) from error
     *inputs, last = program.invars
     origin = dict(zip(inputs, sorted(arrays), strict=True))
     marks |= indexed_by(program, origin, {last})
     return [name for name in candidates if name in marks]
 
 
-def reads_values(error: Exception, names: Sequence[str]) -> str:
-    return (
-        f"from_numpyro: the model turns rows ({', '.join(names)}) into Python numbers or NumPy arrays, "
-        "as in len(np.unique(group)) or `if y.max() > 0`; rows are traced here. Compute the number "
-        "before, pass it as an argument (J=12) and use jnp inside. If an array is not per row, "
-        f"name those that are: rows=(...). JAX says: {str(error).splitlines()[0]}"
-    )
-
-
 def indexed_by(program: Any, origin: dict[Any, str], index: set[Any]) -> set[str]:
-    """The inputs that the program gathers from with indices that depend on the variables `index`."""
+    """The inputs that the program gathers from by the plate's index; `index`: its variables.
+
+    What was gathered is data again: in place[group[index]] only `group` is indexed by the plate.
+    """
     marks: set[str] = set()
     for equation in program.eqns:
         variables = [v for v in equation.invars if not hasattr(v, "val")]
         depends = any(v in index for v in variables)
-        inner = next((v for v in equation.params.values() if hasattr(v, "jaxpr")), None)
-        if inner is not None and len(inner.jaxpr.invars) == len(equation.invars):
-            pairs = list(zip(inner.jaxpr.invars, equation.invars, strict=True))
-            pairs = [(i, o) for i, o in pairs if not hasattr(o, "val")]
-            marks |= indexed_by(
-                inner.jaxpr,
-                {i: origin[o] for i, o in pairs if o in origin},
-                {i for i, o in pairs if o in index},
-            )
-        elif equation.primitive.name in ("gather", "dynamic_slice") and depends:
-            marks |= {origin[v] for v in variables[:1] if v in origin}
-        elif equation.primitive.name in ("convert_element_type", "copy"):
-            origin |= {equation.outvars[0]: origin[v] for v in variables if v in origin}
-        if depends:
+        inner = next((v.jaxpr for v in equation.params.values() if hasattr(v, "jaxpr")), None)
+        if inner is not None and len(inner.invars) == len(equation.invars):
+            pairs = [
+                (there, here)
+                for there, here in zip(inner.invars, equation.invars, strict=True)
+                if not hasattr(here, "val")
+            ]
+            arrays = {there: origin[here] for there, here in pairs if here in origin}
+            indices = {there for there, here in pairs if here in index}
+            marks |= indexed_by(inner, arrays, indices)
+            outputs = zip(inner.outvars, equation.outvars, strict=True)
+            index |= {o for i, o in outputs if not hasattr(i, "val") and i in indices}
+        elif equation.primitive.name in ("gather", "dynamic_slice"):
+            if depends:
+                marks |= {origin[v] for v in variables[:1] if v in origin}
+        elif depends:
             index |= set(equation.outvars)
     return marks
 
@@ -229,15 +215,15 @@ def misfit(call: Call, start: Start, size: int) -> str | None:
         return total, Prior(call)(params)
 
     names = ", ".join(row.name for row in call.rows)
-    row = {each.name: jax.ShapeDtypeStruct(each.shape, each.dtype) for each in call.rows}
+    row = {each.name: shaped(each.shape, each.dtype) for each in call.rows}
     params = jax.eval_shape(start, jax.eval_shape(lambda: jax.random.key(0)))
     try:
         program = jax.make_jaxpr(run)(params, row)
     except CONCRETE as error:
-        return reads_values(error, names.split(", "))
+        return reads_values(error, names.replace(", ", " or "))
     except Exception as error:
         return (
-            f"from_numpyro: with one row of {names} the model fails with {type(error).__name__}: {error}. "
+            f"from_numpyro: with one row of {names} the model fails: {type(error).__name__}: {error}. "
             f"Arrays that hold one entry for each row must be arguments with leading axis {size}; if "
             "an array was cut that is not per row, name those that are: rows=(...)."
         )
@@ -245,7 +231,7 @@ def misfit(call: Call, start: Start, size: int) -> str | None:
     ours = [each.value for each in call.arguments if isinstance(each, Fixed)]
     closed = [c for c in closed if not any(c is each for each in ours)]
     if closed:
-        shapes = " and ".join(str(list(np.shape(each))) for each in closed)
+        shapes = " and ".join(sorted({str(list(np.shape(each))) for each in closed}))
         return (
             f"from_numpyro: the model reads data of shape {shapes} from outside of its arguments. Data "
             "that a function closes over cannot be drawn row by row, and would become part of the "

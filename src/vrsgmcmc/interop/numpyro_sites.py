@@ -11,17 +11,22 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpyro
 from jaxtyping import Array
 from numpyro.distributions import Unit, biject_to
 from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import init_to_uniform
-from numpyro.primitives import Messenger
 
 from vrsgmcmc.core import PRNGKey
 
-from .numpyro_density import Plates
+from .numpyro_density import Plates, as_jax
 
+CONCRETE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.TracerBoolConversionError,
+)
 NUTS = "or sample this model with numpyro.infer.NUTS"
 
 
@@ -64,36 +69,34 @@ class Start:
         }
 
 
-class Watch(Messenger):
-    """Notes what a trace does not hold: keys that the model asks for, and control flow."""
-
-    def __init__(self, fn: Callable):
-        self.types: set[str] = set()
-        super().__init__(fn)
-
-    def process_message(self, msg: Any) -> None:
-        self.types.add(msg["type"])
-
-
 def find_sites(model: Callable, args: tuple, kwargs: dict) -> dict[str, Site]:
     """Every site of the model, with plates whole."""
     sites: dict[str, Site] = {}
-    watch = Watch(Plates(model))
+    args, kwargs = jax.tree.map(as_jax, (args, kwargs))
 
     def run() -> Any:
-        start = substitute(seed(watch, jax.random.key(0)), substitute_fn=init_to_uniform)
+        whole = seed(Plates(model), jax.random.key(0))
+        start = substitute(whole, substitute_fn=init_to_uniform)
         for name, site in trace(start).get_trace(*args, **kwargs).items():
             if site["type"] != "plate":
                 sites[name] = read_site(name, site)
         return 0
 
-    jax.eval_shape(run)
-    if "prng_key" in watch.types:
-        raise ValueError(
-            "from_numpyro: the model asks for random numbers (numpyro.prng_key), so its log density is "
-            "random. Make them a sample site, or leave them out."
-        )
+    try:
+        jax.eval_shape(run)
+    except CONCRETE as error:
+        raise ValueError(reads_values(error, "arguments")) from error
     return sites
+
+
+def reads_values(error: Exception, names: str) -> str:
+    return (
+        f"from_numpyro: the model turns {names} into Python numbers or NumPy arrays, as "
+        "int(group.max()), len(np.unique(group)) or `if y.max() > 0` do, but it is traced. Compute the "
+        "number before and pass it as an argument (J=12); inside the model use jnp. If an array is not "
+        "per row, name those that are: rows=(...). "
+        f"JAX says: {type(error).__name__}: {str(error).splitlines()[0]}"
+    )
 
 
 def read_site(name: str, site: dict) -> Site:
@@ -122,10 +125,15 @@ def candidate_plates(sites: dict[str, Site]) -> list[Frame]:
         kind: [site for site in sites.values() if site.kind == kind]
         for kind in ("latent", "discrete", "observed", "param", "mutable")
     }
+    if not kinds["observed"]:
+        raise ValueError(
+            "from_numpyro: the model has no observed site for these arguments. Pass the observations "
+            "too: an argument that goes to numpyro.sample(..., obs=...) is None or missing."
+        )
     if kinds["discrete"]:
         raise ValueError(
-            f"from_numpyro: site {kinds['discrete'][0].name!r} is a discrete latent variable, and there "
-            "is no gradient in it. Sum it out by hand, for example with "
+            f"from_numpyro: site {kinds['discrete'][0].name!r} is a discrete latent variable, which "
+            "has no gradient. Sum it out by hand, for example with "
             f"numpyro.distributions.MixtureSameFamily, {NUTS}, which enumerates it."
         )
     if kinds["param"]:
@@ -142,16 +150,11 @@ def candidate_plates(sites: dict[str, Site]) -> list[Frame]:
         raise ValueError(
             "from_numpyro: the model has no latent sites, so there is nothing to sample."
         )
-    if not kinds["observed"]:
-        raise ValueError(
-            "from_numpyro: the model has no observed site for these arguments. Pass the observations "
-            "too: an argument that goes to numpyro.sample(..., obs=...) is None or missing."
-        )
     plated = [site for site in kinds["observed"] if site.frames]
     if not plated:
         names = " and ".join(repr(site.name) for site in kinds["observed"])
         raise ValueError(
-            f"from_numpyro: no plate says which axis of the observed {names} holds the independent rows. "
+            f"from_numpyro: no plate says which axis of the observed {names} holds the rows. "
             'Write `with numpyro.plate("data", N):` around the observed sites.'
         )
     common = [f for f in plated[0].frames if all(f.plate in site.plates for site in plated)]
@@ -168,15 +171,10 @@ def candidate_plates(sites: dict[str, Site]) -> list[Frame]:
         plate = common[0].plate
         inner = next(site for site in kinds["latent"] if plate in site.plates)
         raise ValueError(
-            f"from_numpyro: the latent site {inner.name!r} is inside the plate {plate!r} of the data, so "
+            f"from_numpyro: the latent site {inner.name!r} is inside the plate {plate!r} of the data: "
             "every row would have its own parameters, which a minibatch of other rows cannot update. "
             f"Sample it before the plate, {inner.name} = numpyro.sample({inner.name!r}, "
             "fn.expand([J]).to_event(1)), and index it inside: "
-            f"{inner.name}[group], with `group` an argument that holds one integer for each row; {NUTS}."
+            f"{inner.name}[group], with `group` an argument that has one integer for each row; {NUTS}."
         )
     return sorted(free, key=lambda frame: frame.axis)
-
-
-def check_version() -> None:
-    if not hasattr(numpyro.handlers, "uncondition"):
-        raise ImportError("from_numpyro needs a newer NumPyro: pip install -U 'vrsgmcmc[numpyro]'")
