@@ -30,9 +30,9 @@ ROWS = {
 
 
 @pytest.fixture(autouse=True)
-def ranks():
-    """NumPyro itself lets ranks differ."""
-    with jax.numpy_rank_promotion("allow"):
+def lenient():
+    """NumPyro itself lets ranks differ, and uses keys twice."""
+    with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
         yield
 
 

@@ -15,8 +15,9 @@ import vrsgmcmc as vr
 
 
 @pytest.fixture(autouse=True)
-def ranks():
-    with jax.numpy_rank_promotion("allow"):
+def lenient():
+    """NumPyro itself lets ranks differ, and uses keys twice."""
+    with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
         yield
 
 

@@ -21,8 +21,9 @@ ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 
 
 @pytest.fixture(autouse=True)
-def ranks():
-    with jax.numpy_rank_promotion("allow"):
+def lenient():
+    """NumPyro itself lets ranks differ, and uses keys twice."""
+    with jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
         yield
 
 
