@@ -23,13 +23,12 @@ def lenient():
 
 def baseball(player, at_bats, players, hits=None):
     """Partially pooled chances of a hit; the players are outside of the plate over the data."""
-    share = numpyro.sample("share", dist.Uniform(0, 1))
-    log_kappa = numpyro.sample("log_kappa", dist.Exponential(1.5))
-    kappa = jnp.exp(log_kappa)
-    prior = dist.Beta(share * kappa, (1 - share) * kappa)
-    chance = numpyro.sample("chance", prior.expand([players]).to_event(1))
+    loc = numpyro.sample("loc", dist.Normal(-1, 1))
+    scale = numpyro.sample("scale", dist.HalfCauchy(1))
+    alpha = numpyro.sample("alpha", dist.Normal(0, 1).expand([players]))
+    logit = numpyro.deterministic("logit", loc + scale * alpha)
     with numpyro.plate("data", player.shape[0]):
-        numpyro.sample("hits", dist.Binomial(at_bats, probs=chance[player]), obs=hits)
+        numpyro.sample("hits", dist.Binomial(at_bats, logits=logit[player]), obs=hits)
 
 
 def eight_schools(school, sigma, schools, y=None):
@@ -103,6 +102,7 @@ def test_a_large_logistic_regression_agrees_with_nuts():
     assert_alike(logistic_case(), 1_500, warmup=300)
 
 
+@pytest.mark.slow
 def test_a_small_logistic_regression_agrees_with_nuts():
     """Every step visits all rows, in a metric that fits, so that a short run is enough."""
     model, (X,), kwargs = logistic_case(300)

@@ -67,7 +67,12 @@ def find_call(
     structure = jax.tree.structure((args, kwargs))
     reasons: list[str] = []
     for plate in plates:
-        for names in row_sets(model, structure, leaves, plate, rows):
+        try:
+            sets = row_sets(model, structure, leaves, plate, rows)
+        except ValueError as error:
+            reasons.append(str(error))
+            continue
+        for names in sets:
             arguments = tuple(
                 Row(name, value.shape[1:], np.dtype(value.dtype)) if name in names else Fixed(value)
                 for name, value in leaves.items()
@@ -101,6 +106,8 @@ def row_sets(
     if rows is not None:
         return [named_rows(leaves, plate, (rows,) if isinstance(rows, str) else tuple(rows))]
     candidates = [name for name, value in leaves.items() if has_rows(value, plate.size)]
+    if not candidates:
+        return [[]]
     marks = subsampled(model, structure, leaves, candidates, plate)
     return [marks, candidates] if marks and marks != candidates else [candidates]
 
@@ -112,7 +119,7 @@ def named_rows(leaves: dict[str, Any], plate: Frame, rows: tuple[str, ...]) -> l
         match = [leaf for leaf in leaves if leaf == name or leaf.startswith(f"{name}/")]
         if not match:
             raise ValueError(
-                f"from_numpyro(rows=...): no argument is called {name!r}{did_you_mean(name, leaves)}"
+                f"from_numpyro(rows=...): no argument is called {name!r}.{did_you_mean(name, leaves)}"
                 f" Arguments are: {', '.join(leaves)}."
             )
         for leaf in match:
