@@ -196,6 +196,11 @@ def test_the_tour_of_the_theory_shows_what_it_says(elsewhere):
     assert abs(names["found"].squared) < 0.05 < 0.3 < names["moved"].squared
 
 
+def test_the_numpyro_model_of_its_door_is_a_problem(elsewhere):
+    *_, names = execute(ROOT / "docs" / "doors-numpyro.md")
+    assert names["sites"]["level"].shape == (5, 4)
+
+
 @pytest.mark.slow
 def test_the_audit_and_the_plan_of_planning_are_as_shown(elsewhere, capsys):
     page = ROOT / "docs" / "planning.md"
@@ -239,7 +244,7 @@ def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
         *("README.md", "choosing.md", "conventions.md", "data.md"),
-        *("doors-blackjax-optax.md", "doors-networks.md", "extending.md"),
+        *("doors-blackjax-optax.md", "doors-networks.md", "doors-numpyro.md", "extending.md"),
         "index.md",  # whose code is that of the README
         *("networks.md", "planning.md", "results.md", "runs.md", "theory.md"),
         "variance-reduction.md",

@@ -24,6 +24,7 @@ from .interop import Problem as Problem
 from .interop import from_equinox as from_equinox
 from .interop import from_flax as from_flax
 from .interop import from_haiku as from_haiku
+from .interop import from_numpyro as from_numpyro
 from .interop import gradient_estimator as gradient_estimator
 from .interop import to_blackjax as to_blackjax
 from .interop import to_optax as to_optax

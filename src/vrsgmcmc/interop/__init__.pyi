@@ -4,5 +4,7 @@ from .equinox import from_equinox as from_equinox
 from .flax import from_flax as from_flax
 from .haiku import from_haiku as from_haiku
 from .networks import NetworkProblem as NetworkProblem
+from .numpyro import NumPyroProblem as NumPyroProblem
+from .numpyro import from_numpyro as from_numpyro
 from .optax import to_optax as to_optax
 from .problem import Problem as Problem
