@@ -7,7 +7,7 @@ import numpy as np
 
 from .page import Section, Table
 
-MOST_ROWS = 10  # of the table, worst first
+MOST_ROWS, MOST_LISTED = 10, 2000  # of the table, worst first; of the one that a click opens
 
 
 class Accuracy(Protocol):
@@ -30,6 +30,10 @@ class Accuracy(Protocol):
     @property
     def r_hat(self) -> float: ...
     @property
+    def bias(self) -> float: ...
+    @property
+    def good(self) -> bool: ...
+    @property
     def verdict(self) -> str: ...
     @property
     def notes(self) -> Sequence[str]: ...
@@ -39,7 +43,8 @@ def accuracy_sections(accuracy: Accuracy | None) -> Iterator[Section]:
     """The verdict and the bounds of the worst parameters; none where nothing was measured."""
     if accuracy is None:
         return
-    worst = np.argsort(-np.fmax(accuracy.mean, accuracy.sd), kind="stable")[:MOST_ROWS]
+    total = len(accuracy.names)
+    worst = np.argsort(-np.fmax(accuracy.mean, accuracy.sd), kind="stable")[:MOST_LISTED]
     header, formats = [accuracy.subject, "mean off by", "sd off by"], ["", ".3f", ".1%"]
     columns: list[Sequence[Any]] = [
         [accuracy.names[j] for j in worst],
@@ -55,12 +60,29 @@ def accuracy_sections(accuracy: Accuracy | None) -> Iterator[Section]:
         formats += ["+.3f", ".3f"]
         columns += [accuracy.laplace_mean[worst].tolist(), accuracy.laplace_sd[worst].tolist()]
         about += " Laplace is the normal distribution at the mode; distances from it are in sds."
-    total = len(accuracy.names)
-    if total > len(worst):
-        about += f" The worst {len(worst)} of {total:,}."
+    rows, more = list(zip(*columns, strict=True)), []
+    if total > MOST_ROWS:
+        about += f" The worst {MOST_ROWS} of {total:,}."
+        which = "All" if len(worst) == total else f"The worst {len(worst):,} of"
+        more = [(f"{which} {total:,} {accuracy.subject}s", Table(header, rows, formats))]
     numbers = f"The least ESS is {accuracy.ess:,.0f}, the largest R-hat {accuracy.r_hat:.3f}."
     yield Section(
         "How right is it?",
         "\n\n".join([accuracy.verdict, " ".join([numbers, *accuracy.notes]), about]),
-        table=Table(header, list(zip(*columns, strict=True)), formats),
+        table=Table(header, rows[:MOST_ROWS], formats),
+        more=more,
     )
+
+
+def describe_accuracy(accuracy: Accuracy) -> str:
+    """Whether one can rely on a result, for readers who ask nothing else."""
+    if not accuracy.good:
+        return f"Do not rely on these numbers yet. {accuracy.verdict}"
+    error = float(np.max(accuracy.mean, initial=0.0))
+    text = (
+        f"The computation is right to within {error:.2g} posterior standard deviations (95 %), so the "
+        "intervals show what the data leave open, and a longer run would change little."
+    )
+    if accuracy.subject == "parameter" and np.isnan(accuracy.bias):
+        text += " The bias of its steps was not measured."
+    return text

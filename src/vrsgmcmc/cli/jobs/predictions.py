@@ -17,6 +17,7 @@ from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
 from vrsgmcmc.run.store import Folder
 
+from .answers import answer_of
 from .directory import Job
 from .outputs import FINDINGS, PREDICTIONS, SUMS, write_sums
 from .problem import Problem, log_likelihoods
@@ -128,7 +129,9 @@ def score_classes(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
         )
     each = np.stack([1 - mean, mean], 1) if mean.ndim == 1 else mean
     each = each / each.sum(1, keepdims=True)
-    predictive = Probabilities(each[:, 1] if each.shape[1] == 2 else each, truth)
+    shares = np.bincount(job.ready.train[1].astype(int), minlength=len(labels))
+    probabilities = each[:, 1] if each.shape[1] == 2 else each
+    predictive = Probabilities(probabilities, truth, labels, shares / shares.sum())
     curve = reliability(predictive)
     table = [
         {
@@ -169,7 +172,8 @@ def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
     if problem.noise is not None:
         noise = np.random.default_rng(job.config.seed).normal(size=draws.shape)
         draws = draws + scale * np.sqrt(problem.noise) * noise
-        predictive = Predictions(draws, truth)
+        middle = center + scale * float(np.mean(job.ready.train[1]))
+        predictive = Predictions(draws, truth, mean, middle)
         scores["coverage_90"] = float(coverage(predictive).at(0.9))
     low, high = np.quantile(draws, QUANTILES, axis=0)
     columns = {"actual": truth, "mean": mean, "sd": draws.std(0), "low_90": low, "high_90": high}
@@ -178,6 +182,16 @@ def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
         for i, row in enumerate(job.ready.test_rows)
     ]
     return predictive, scores, table
+
+
+def other_scores(findings: Findings) -> dict[str, float]:
+    """The scores that a report does not compute itself."""
+    own: set[str] = set()
+    if isinstance(findings.predictive, Probabilities):
+        own = {"test_log_likelihood", "accuracy", "brier_score", "calibration_error"}
+    elif findings.predictive is not None:
+        own = {"rmse", "coverage_90"}
+    return {name.replace("_", " "): v for name, v in findings.scores.items() if name not in own}
 
 
 def write(job: Job, problem: Problem, result: Result, findings: Findings) -> list[str]:
@@ -196,7 +210,6 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         "target": ready.target,
         **({"classes": ", ".join(ready.labels)} if ready.labels else {}),
         "prior": f"N(0, {job.config.prior_variance:g}) on every parameter",
-        **findings.scores,
         "seed": job.config.seed,
         "notes": " ".join([*ready.notes, *problem.notes, *job.choice.notes, *findings.notes]),
         **({} if result.decision is None else {"sampler": str(result.decision)}),
@@ -208,6 +221,8 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         audit=findings.audit,
         accuracy=findings.accuracy,
         predictive=findings.predictive,
+        answer=answer_of(job, result),
+        scores=other_scores(findings),
         command=job.command,
         facts=facts,
     )
