@@ -1,6 +1,8 @@
 from . import figures as figures
 from .accuracy import Accuracy as Accuracy
 from .accuracy import accuracy_sections as accuracy_sections
+from .accuracy import describe_accuracy as describe_accuracy
+from .accuracy import name_parameters as name_parameters
 from .answer import Answer as Answer
 from .answer import Effect as Effect
 from .answer import answer_section as answer_section

@@ -1,11 +1,15 @@
 """The section that shows how right a result is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from vrsgmcmc.core import Params, named_leaves
+
 from .page import Section, Table
+from .summary import Names
 
 MOST_ROWS, MOST_LISTED = 10, 2000  # of the table, worst first; of the one that a click opens
 
@@ -65,13 +69,30 @@ def accuracy_sections(accuracy: Accuracy | None) -> Iterator[Section]:
         about += f" The worst {MOST_ROWS} of {total:,}."
         which = "All" if len(worst) == total else f"The worst {len(worst):,} of"
         more = [(f"{which} {total:,} {accuracy.subject}s", Table(header, rows, formats))]
-    numbers = f"The least ESS is {accuracy.ess:,.0f}, the largest R-hat {accuracy.r_hat:.3f}."
+    numbers = (
+        f"The least ESS, of means and sds, is {accuracy.ess:,.0f}, the largest R-hat "
+        f"{accuracy.r_hat:.3f}."
+    )
     yield Section(
         "How right is it?",
         "\n\n".join([accuracy.verdict, " ".join([numbers, *accuracy.notes]), about]),
         table=Table(header, rows[:MOST_ROWS], formats),
         more=more,
     )
+
+
+def name_parameters(accuracy: Any, draws: Params | None, names: Names) -> Any:
+    """The record with the names of a report in place of those of the leaves."""
+    if accuracy is None or accuracy.subject != "parameter" or names is None or draws is None:
+        return accuracy
+    labels, start, leaves = list(accuracy.names), 0, named_leaves(draws)
+    names_of = names if isinstance(names, Mapping) else {leaves[0][0]: names}
+    for leaf, values in leaves:
+        size = int(np.prod(values.shape[2:]))
+        if leaf in names_of and labels:
+            labels[start : start + size] = names_of[leaf]
+        start += size
+    return replace(accuracy, names=tuple(labels))
 
 
 def describe_accuracy(accuracy: Accuracy) -> str:

@@ -20,7 +20,7 @@ from .forest import Line, forest
 from .page import Section, Table, cell, join_words
 
 CLEAR = 0.95  # probability of a sign
-FEW = 5  # effects that are told in words; of each group, where there are groups
+FEW, FEW_OF_GROUP = 5, 3  # effects in words: of all, and of each group where there are several
 MOST_GROUPS = 8  # of which words are made
 MOST_DRAWN = 20  # effects in the forest plot
 
@@ -38,6 +38,7 @@ class Effect(NamedTuple):
     certain: float  # probability that the effect has the direction of its mean
     unit: str = ""  # "per 1 year"
     group: str = ""  # the class that it belongs to, or "(1 | g)"
+    column: str = ""  # of the table, where several effects are of one column
     step: float = 1.0  # the units of `step_unit`
     step_unit: str = ""  # "per 11.8 years (1 sd)"
 
@@ -110,11 +111,19 @@ def is_clear(effect: Effect) -> bool:
     return effect.certain >= CLEAR
 
 
+def headline(effects: Sequence[Effect], few: int) -> list[Effect]:
+    """The clear effects that words are about: the strongest of each column."""
+    first: dict[str, Effect] = {}
+    for effect in filter(is_clear, effects):
+        first.setdefault(effect.column or effect.name, effect)
+    return list(first.values())[:few]
+
+
 def summarise_answer(answer: Answer) -> str:
     """The first sentences of a page: what goes with more, what with less, and what is not clear."""
     sentences = []
     for name, effects in answer.groups()[:MOST_GROUPS]:
-        clear = [effect for effect in effects if is_clear(effect)][: 3 if answer.grouped else FEW]
+        clear = headline(effects, FEW_OF_GROUP if answer.grouped else FEW)
         up, down = ([e.name for e in clear if answer.rises(e) == way] for way in (True, False))
         go = "go" if answer.noun.startswith("odds") else "goes"
         parts = [
@@ -160,12 +169,11 @@ def number(value: float) -> str:
 def answer_section(answer: Answer) -> Section:
     """The effects in words, as a forest plot, and all of them in a table."""
     groups = answer.groups()
-    few = FEW if not answer.grouped else 3
+    few = FEW_OF_GROUP if answer.grouped else FEW
     points, unclear = [], []
     for name, effects in groups:
-        clear = [effect for effect in effects if is_clear(effect)]
         if len(points) < FEW * MOST_GROUPS:
-            words = [describe_effect(answer, effect) for effect in clear[:few]]
+            words = [describe_effect(answer, effect) for effect in headline(effects, few)]
             points += [f"{name}: {text}" if name else text for text in words]
         unclear += [
             f"{effect.name} ({name})" if name else effect.name
@@ -175,7 +183,9 @@ def answer_section(answer: Answer) -> Section:
     if unclear:
         more = f" and {len(unclear) - 2 * FEW} more" if len(unclear) > 2 * FEW else ""
         listed = ", ".join(unclear[: 2 * FEW])
-        points.append(f"No clear direction (less than {CLEAR:.0%} certain): {listed}{more}.")
+        points.append(
+            f"No clear direction (less than {100 * CLEAR:.0f} % certain): {listed}{more}."
+        )
     drawn = sorted(answer.effects, key=answer.size, reverse=True)[:MOST_DRAWN]
     panels = [
         (name, [line(answer, effect) for effect in effects if effect in drawn])

@@ -85,7 +85,7 @@ def audit_figure(
         values = [finite(getattr(block, field)) for block in audit.blocks]
         bottom.barh(rows + shift, values, 0.38, color=colours[k], label=ways[k])
     bottom.axvline(1, color=GREY, linewidth=1)
-    bottom.set_yticks(rows, [plain(block.name, int(3.3 * width)) for block in audit.blocks])
+    bottom.set_yticks(rows, [plain(block.name, int(4.2 * width)) for block in audit.blocks])
     bottom.set_title(heading("gradient noise / injected noise, at rest", 0.7 * width))
     legend(figure, [bottom])
     if verdict:

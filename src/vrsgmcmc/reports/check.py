@@ -68,12 +68,11 @@ def check_section(check: PredictiveCheck) -> Section:
         "Do simulated data look like the data?",
         verdict,
         figure=partial(check_figure, bars),
-        caption=f"{simulated.shape[0]:,} data sets, simulated with draws of the posterior: the median and the "
-        "range that contains 90 % of them.",
+        caption=f"{simulated.shape[0]:,} data sets that draws of the posterior simulate: the median "
+        "and the range of 90 % of them.",
         alt="Shares of the data in bins, with the range of simulated data; the table has statistics.",
         table=Table(
             ("statistic", "data", "simulated: from", "to (90 %)", "as far out"), rows,
-            ("", ".4g", ".4g", ".4g"),
         ),
     )  # fmt: skip
 

@@ -111,7 +111,7 @@ def curves(panels: Sequence[Panel], width: float = WIDTH, *, x_label: str) -> Fi
         axes.set_axisbelow(True)
         if not narrow:
             label_ends(axes, names)
-    grid[-1].set_xlabel(x_label)
+    grid[-1].set_xlabel(heading(x_label, 0.8 * width))
     if narrow:
         legend(figure, grid)
     for axis in (grid[-1].xaxis, *(axes.yaxis for axes in grid)):
@@ -179,15 +179,18 @@ def save(figure: Figure, path: Path) -> list[str]:
     return list(files)
 
 
-def render(figure: Figure) -> dict[str, bytes]:
-    """The figure as bytes, by format: png and svg."""
-    png, svg = BytesIO(), BytesIO()
+def render(figure: Figure, *kinds: str) -> dict[str, bytes]:
+    """The figure as bytes, by format: png and svg, or only one of them."""
+    files = {}
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # shown as a box
-        figure.savefig(png, format="png")
-        figure.set_layout_engine("none")  # a second layout would move the axes a little
-        figure.savefig(svg, format="svg", metadata={"Date": None})
-    return {"png": png.getvalue(), "svg": svg.getvalue()}
+        for kind in kinds or ("png", "svg"):
+            content = BytesIO()
+            options = {"metadata": {"Date": None}} if kind == "svg" else {}
+            figure.savefig(content, format=kind, **options)
+            figure.set_layout_engine("none")  # a second layout would move the axes a little
+            files[kind] = content.getvalue()
+    return files
 
 
 def finite(value: float) -> float:

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from .figures import (
     COLOURS,
@@ -67,7 +68,7 @@ def forest(
     lowest, highest = limits([line for _, lines in panels for line in lines], reference)
     grid[-1].set(xlim=(lowest, highest), xlabel=plain(label))
     if reference == 1:
-        plain_decades(grid[-1].xaxis)
+        ratio_marks(grid[-1].xaxis)
     else:
         grid[-1].xaxis.set_major_locator(MaxNLocator(4 if narrow else 7))
     grid[-1].xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -100,6 +101,15 @@ def draw_panel(axes: Axes, lines: Sequence[Line], width: float, reference: float
             axes.annotate(text, **at, fontsize=9, va="center", annotation_clip=False)
     else:
         axes.set_yticks(places, [plain(name, 44) for name in names])
+
+
+def ratio_marks(axis: Axis) -> None:
+    """Marks at round ratios, more of them close to 1."""
+    plain_decades(axis)
+    low, high = axis.get_view_interval()
+    if 2 < high / low < 20:
+        axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
+        axis.set_minor_locator(NullLocator())
 
 
 def limits(lines: Sequence[Line], reference: float) -> tuple[float, float]:

@@ -54,8 +54,8 @@ class Section(NamedTuple):
 
     A blank line in `text` starts a paragraph. `figure`: a matplotlib Figure, or a function with the
     argument `width`, in inches, that draws one: then a phone gets a drawing of its own. `alt` describes
-    the figure for readers who cannot see it. `topic`: the subject of the section, on a page with several subjects.
-    `points`: a list under the text. `more`: titles and tables that a click opens.
+    the figure for readers who cannot see it. `topic`: the subject of the section, on a page with
+    several subjects. `points`: a list under the text. `more`: titles and tables that a click opens.
     """
 
     title: str
@@ -88,8 +88,13 @@ def tally(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
     count = Counter(claim.answer for claim in claims)
-    words = {"yes": "hold", "in part": "hold in part", "no": "do not hold"}
-    parts = [f"{count[answer]} {text}" for answer, text in words.items() if count[answer]]
+    words = {"yes": "hold{}", "in part": "hold{} in part", "no": "do{} not hold"}
+    ending = {"yes": "s", "in part": "s", "no": "es"}
+    parts = [
+        f"{count[answer]} {text.format(ending[answer] if count[answer] == 1 else '')}"
+        for answer, text in words.items()
+        if count[answer]
+    ]
     if count["not tested"]:
         parts.append(f"{count['not tested']} could not be tested")
     return f"Of {len(claims)} claim{'s' * (len(claims) > 1)} on this page, {join_words(parts)}."

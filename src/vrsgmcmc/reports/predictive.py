@@ -109,8 +109,8 @@ def score_section(
     return Section(
         "How well does it predict?",
         on + about,
-        table=Table(("score", "model", "baseline", "model is"), rows, ("", ".4g", ".4g")),
-        points=terms,
+        table=Table(("score", "model", "baseline", "model is"), rows),
+        caption=" ".join(terms),
     )
 
 
@@ -118,7 +118,7 @@ def calibration_section(predictive: Probabilities, bins: Reliability) -> Section
     name = predictive.name(1) if bins.binary else "the likeliest class"
     return Section(
         "Are its probabilities right?",
-        f"Of the rows that are {name} with a predicted probability of 70 %, 70 % should be. The "
+        f"Of the rows to which it gives a probability of 70 % of {name}, 70 % should be {name}. The "
         f"expected calibration error is {bins.ece:.3f}; with so many rows a perfectly calibrated model "
         f"would show about {bins.calibrated_ece:.3f}."
         if bins.binary

@@ -9,7 +9,7 @@ import numpy as np
 from vrsgmcmc.core import DensityIntegrator, tree
 from vrsgmcmc.run import Result
 
-from .accuracy import Accuracy, accuracy_sections, describe_accuracy
+from .accuracy import Accuracy, accuracy_sections, describe_accuracy, name_parameters
 from .answer import Answer, answer_section, summarise_answer
 from .audit import Audit, audit_sections
 from .calibration import Predictions, Probabilities
@@ -18,6 +18,8 @@ from .draws import convergence, estimate_sections, posterior_sections
 from .page import Report, Section, Table, cell
 from .predictive import predictive_sections
 from .summary import Names, Summary, summarise
+
+LONGEST = 160  # letters of a setting: a metric prints its whole matrix
 
 
 def of_result(
@@ -44,7 +46,8 @@ def of_result(
     - `check`: data that the model simulates, beside the data.
     - `command`, `facts`: the command of the run, and other facts about it (seeds, data).
     """
-    summary, accuracy = summarise(result, names), accuracy or result.record
+    summary = summarise(result, names)
+    accuracy = name_parameters(accuracy or result.record, result.draws, names)
     own, baseline = (answer.scores, answer.baseline) if answer else ({}, {})
     estimates = list(estimate_sections(result, names, open_table=answer is None))
     sections = [
@@ -168,4 +171,5 @@ def describe_setting(value: Any) -> str:
         return "a schedule"
     if np.ndim(value) and np.size(value) > 8:
         return f"{np.size(value)} values from {cell(np.min(value))} to {cell(np.max(value))}"
-    return cell(value)
+    text = cell(value)
+    return text if len(text) <= LONGEST else f"{type(value).__name__}: {text[:LONGEST]} …"

@@ -106,14 +106,14 @@ def draw(section: Section, folder: Folder, stem: str) -> tuple[Picture, list[str
     for name, each in files.items():
         folder.write(name, each)
     narrow = section.figure(width=PHONE) if own else None
-    small = None if narrow is None else embed(narrow, render(narrow))
+    small = None if narrow is None else embed(narrow, render(narrow, "svg"))
     return Picture(embed(wide, content), small, section.alt or section.heading), list(files)
 
 
 def embed(figure: Figure, content: Mapping[str, bytes]) -> Image:
     """The figure as SVG, or as PNG where that is shorter by far."""
     kind = "svg" if len(content["svg"]) <= LARGEST_SVG else "png"
-    code = base64.b64encode(content[kind]).decode("ascii")
+    code = base64.b64encode(content.get(kind) or render(figure, kind)[kind]).decode("ascii")
     width, height = (round(96 * inches) for inches in figure.get_size_inches())
     return Image(f"data:image/{'svg+xml' if kind == 'svg' else kind};base64,{code}", width, height)
 

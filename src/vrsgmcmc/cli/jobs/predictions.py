@@ -1,7 +1,6 @@
 """The findings of a job: predictions for the test rows, scores, and the report."""
 
 import json
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +10,7 @@ from scipy.special import logsumexp
 
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Accuracy, Audit, audit
-from vrsgmcmc.core import bounded_jit, named_leaves
+from vrsgmcmc.core import bounded_jit
 from vrsgmcmc.experiments import csv_text
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
@@ -43,7 +42,8 @@ class Findings(NamedTuple):
 
 def examine(job: Job, problem: Problem, result: Result) -> Findings:
     """Audit a result, and score its predictions unless every chain became non-finite."""
-    findings = Findings({}, None, [], None, name_parameters(result, problem.names), ())
+    accuracy = reports.name_parameters(result.record, result.draws, problem.names)
+    findings = Findings({}, None, [], None, accuracy, ())
     try:
         findings = findings._replace(audit=audit_result(result))
     except ValueError as error:
@@ -60,16 +60,6 @@ def examine(job: Job, problem: Problem, result: Result) -> Findings:
     score = score_classes if problem.classify else score_numbers
     predictive, more, table = score(job, problem, outputs)
     return findings._replace(scores=scores | more, predictive=predictive, table=table)
-
-
-def name_parameters(result: Result, names: Any) -> Accuracy | None:
-    """The accuracy of a result, as far as it was measured, with the names of the problem."""
-    accuracy = result.record
-    if accuracy is None or accuracy.subject != "parameter" or names is None:
-        return accuracy
-    if isinstance(names, dict):
-        names = [name for leaf, _ in named_leaves(result.draws) for name in names[leaf]]
-    return replace(accuracy, names=tuple(names))
 
 
 def audit_result(result: Result) -> Audit:
