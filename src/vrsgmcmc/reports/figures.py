@@ -17,7 +17,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
-from vrsgmcmc.run.plots import COLOURS, DASHES, GREY, GRID, canvas, plain, style
+from vrsgmcmc.run.plots import (
+    COLOURS,
+    DASHES,
+    GREY,
+    GRID,
+    NARROW,
+    WIDTH,
+    canvas,
+    heading,
+    legend,
+    plain,
+    style,
+)
 
 DOTS = 8 * ((0, (1, 1.2)),)
 LINE_STYLES = list(zip(2 * COLOURS, DASHES + DOTS, strict=True))
@@ -35,13 +47,19 @@ class Panel(NamedTuple):
 
 
 @style()
-def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
-    """Panels one above the other with a common logarithmic x axis, and names at the ends of lines."""
-    figure, grid = canvas(3.6 * len(panels), len(panels), sharex=True)
+def curves(panels: Sequence[Panel], width: float = WIDTH, *, x_label: str) -> Figure:
+    """Panels one above the other with a common logarithmic x axis.
+
+    Names stand at the ends of lines, or above the panels of a narrow figure.
+    """
+    narrow = width < NARROW
+    extra = 0.25 * max(len(panel.lines) + (panel.level is not None) for panel in panels) * narrow
+    figure, grid = canvas((2.9 if narrow else 3.6) * len(panels) + extra, len(panels), width=width,
+                          sharex=True)  # fmt: skip
     for axes, panel in zip(grid, panels, strict=True):
         names = []
         for (name, (x, y)), (colour, dash) in zip(panel.lines.items(), LINE_STYLES, strict=False):
-            axes.plot(x, y, color=colour, linestyle=dash)
+            axes.plot(x, y, color=colour, linestyle=dash, label=plain(name, 36))
             if name in panel.bands:
                 axes.fill_between(x, *panel.bands[name], color=colour, alpha=0.15, linewidth=0)
             if name in panel.points:
@@ -49,15 +67,19 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
                 axes.errorbar(where, height, half, fmt="o", markersize=4, color=colour)
             names.append((name, colour, *end_of(x, y)))
         y_scale = "log" if panel.log_y else "linear"
-        axes.set(title=plain(panel.title, 100), xscale="log", yscale=y_scale)
+        axes.set(title=heading(panel.title, width), xscale="log", yscale=y_scale)
         if panel.level is not None:
             name, height = panel.level
-            axes.axhline(height, color=GREY, linewidth=1.2, zorder=0)
+            line = {"color": GREY, "linewidth": 1.2, "zorder": 0, "label": plain(name, 36)}
+            axes.axhline(height, **line)
             names.append((name, GREY, max(end for _, _, end, _ in names), height))
         axes.grid(axis="y", color=GRID, linewidth=0.8)
         axes.set_axisbelow(True)
-        label_ends(axes, names)
-    grid[-1].set_xlabel(x_label)
+        if not narrow:
+            label_ends(axes, names)
+    grid[-1].set_xlabel(heading(x_label, 0.8 * width))
+    if narrow:
+        legend(figure, grid)
     for axis in (grid[-1].xaxis, *(axes.yaxis for axes in grid)):
         if axis.get_scale() == "log":
             plain_decades(axis)
@@ -108,15 +130,18 @@ def save(figure: Figure, path: Path) -> list[str]:
     return list(files)
 
 
-def render(figure: Figure) -> dict[str, bytes]:
-    """The figure as bytes, by format: png and svg."""
-    png, svg = BytesIO(), BytesIO()
+def render(figure: Figure, *kinds: str) -> dict[str, bytes]:
+    """The figure as bytes, by format: png and svg, or only one of them."""
+    files = {}
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # shown as a box
-        figure.savefig(png, format="png")
-        figure.set_layout_engine("none")  # a second layout would move the axes a little
-        figure.savefig(svg, format="svg", metadata={"Date": None})
-    return {"png": png.getvalue(), "svg": svg.getvalue()}
+        for kind in kinds or ("png", "svg"):
+            content = BytesIO()
+            options: Any = {"metadata": {"Date": None}} if kind == "svg" else {}
+            figure.savefig(content, format=kind, **options)
+            figure.set_layout_engine("none")  # a second layout would move the axes a little
+            files[kind] = content.getvalue()
+    return files
 
 
 def finite(value: float) -> float:

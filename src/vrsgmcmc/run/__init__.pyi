@@ -1,5 +1,6 @@
 from . import checks as checks
 from . import html as html
+from . import plots as plots
 from . import store as store
 from .checks import as_data as as_data
 from .checks import as_params as as_params

@@ -27,7 +27,7 @@ def check_picture(
     line = {"color": "black", "lw": 2, "label": "observed"}
     axes.stairs(density(observed, edges), edges, baseline=None, **line)
     axes.set(ylabel="density of the data", ylim=(0, None))
-    legend(figure, axes)
+    legend(figure, [axes])
     return figure
 
 

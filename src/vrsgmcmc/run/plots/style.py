@@ -3,8 +3,9 @@
 The colours are those of Okabe and Ito, which colour-blind readers can distinguish.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from textwrap import wrap
 from typing import Any
 
 import matplotlib
@@ -13,7 +14,8 @@ from matplotlib.figure import Figure
 
 COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#000000", "#7F5539")
 DASHES = 4 * ("-", (0, (5, 1.5)))
-WIDTH = 7.2  # inches: letters stay legible on a phone
+WIDTH, PHONE = 7.2, 3.8  # inches, at 96 pixels
+NARROW = 5.0  # a figure that is less wide has its parts one above the other
 GREY, GRID, INK = "#8C8C8C", "#E5E5E5", "#333333"
 POINTS = 300  # of a trace, about
 MOST_CHAINS = 6  # colours that are easy to distinguish
@@ -46,19 +48,37 @@ def plain(text: str, longest: int = 60) -> str:
     return label.replace("$", r"\$")
 
 
+def heading(text: str, width: float, longest: int = 100) -> str:
+    """A title in lines that fit into this many inches."""
+    return "\n".join(plain(line, longest) for line in wrap(text[:300], int(11 * width))) or ""
+
+
 def canvas(
-    height: float, rows: int = 1, columns: int = 1, make: Callable = Figure, **options: Any
+    height: float,
+    rows: int = 1,
+    columns: int = 1,
+    width: float = WIDTH,
+    make: Callable = Figure,
+    **options: Any,
 ) -> tuple[Figure, Any]:
-    """An empty figure as wide as a page, and its axes, row by row.
+    """An empty figure, and its axes, row by row.
 
     A `Figure` of its own is not in pyplot's global state; `make=pyplot.figure` shows itself.
     """
-    figure = make(figsize=(WIDTH, height), layout="constrained")
+    figure = make(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).ravel()
 
 
-def legend(figure: Figure, axes: Axes) -> None:
-    """A legend above the figure, in columns of about the same length."""
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 3 if len(labels) in (3, 5, 6) else 4
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+def legend(figure: Figure, grid: Sequence[Axes]) -> None:
+    """A legend of all axes above the figure, in columns that fit its width."""
+    handles: dict[str, Any] = {}
+    for axes in grid:
+        handles |= {
+            label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+    if not handles:
+        return
+    most = 3 if len(handles) in (3, 5, 6) else 4
+    fit = int(96 * figure.get_figwidth() / (8.5 * max(map(len, handles)) + 55))
+    options: Any = {"loc": "outside upper center", "ncols": max(1, min(most, fit))}
+    figure.legend([*handles.values()], [*handles], frameon=False, **options)

@@ -26,26 +26,29 @@ MOST = 100
 
 def plot_trace(result: Result, names: Any) -> np.ndarray:
     chosen = choose(result, "plot_trace", names)
-    figure = traces(chosen.names, result.draw_steps, chosen.values(), chains(chosen), pyplot.figure)
+    values, labels = chosen.values(), chains(chosen)
+    figure = traces(chosen.names, result.draw_steps, values, labels, make=pyplot.figure)
     return finish(figure, chosen, names is None)
 
 
 def plot_forest(result: Result, names: Any) -> np.ndarray:
     chosen = choose(result, "plot_forest", names)
-    figure = forest(chosen.names, chosen.values(), pyplot.figure)
+    figure = forest(chosen.names, chosen.values(), make=pyplot.figure)
     return finish(figure, chosen, names is None, lines=False)
 
 
 def plot_rank(result: Result, names: Any) -> np.ndarray:
     chosen = choose(result, "plot_rank", names)
-    figure = ranks(chosen.names, chosen.values(), chains(chosen), pyplot.figure)
+    figure = ranks(chosen.names, chosen.values(), chains(chosen), make=pyplot.figure)
     return finish(figure, chosen, names is None)
 
 
 def plot_autocorr(result: Result, names: Any, lags: int) -> np.ndarray:
     lags = whole("plot_autocorr", "lags", lags)
     chosen = choose(result, "plot_autocorr", names)
-    figure = autocorrelations(chosen.names, chosen.values(), chains(chosen), lags, pyplot.figure)
+    figure = autocorrelations(
+        chosen.names, chosen.values(), chains(chosen), lags, make=pyplot.figure
+    )
     return finish(figure, chosen, names is None)
 
 
