@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vrsgmcmc.reports import Answer, Effect, Report, answer_section, summarise_answer, write
-from vrsgmcmc.reports.figures import PHONE, WIDTH
+from vrsgmcmc.run.plots import PHONE, WIDTH
 
 
 def effect(name, low, mean, high, certain=1.0, **fields):
