@@ -81,7 +81,7 @@ class GLM(Posterior):
 
         eta = features(x) @ coefficients(params),   a scalar or a vector,
 
-    with `coefficients` a rearrangement of the parameters into [p] or [p, K]. So the Hessian over all
+    with `coefficients` a rearrangement of the parameters into [p] or [p, K], zeros in some places. So the Hessian over all
     data takes one pass: sum_i f_i f_i^T W_i, W_i the second derivative of the likelihood in eta.
     `vr.glm` makes one.
     """
