@@ -20,6 +20,7 @@ from .core import observable as observable
 from .core.estimators import *
 from .core.integrators import *
 from .interop import Problem as Problem
+from .interop import table as table
 from .models import glm as glm
 from .models import likelihoods as likelihoods
 from .run import Result as Result

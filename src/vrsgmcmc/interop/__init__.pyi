@@ -1,1 +1,2 @@
 from .problem import Problem as Problem
+from .table import table as table

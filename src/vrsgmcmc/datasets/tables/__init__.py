@@ -8,7 +8,19 @@ with one row per datum. A mistake in a file is refused, with its line and column
 """
 
 from .columns import Table, list_names
+from .design import Column, Design, Group, Target
 from .prepare import SplitTable, holds_labels, prepare
 from .read import read
 
-__all__ = ["SplitTable", "Table", "holds_labels", "list_names", "prepare", "read"]
+__all__ = [
+    "Column",
+    "Design",
+    "Group",
+    "SplitTable",
+    "Table",
+    "Target",
+    "holds_labels",
+    "list_names",
+    "prepare",
+    "read",
+]

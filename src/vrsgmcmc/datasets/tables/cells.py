@@ -37,7 +37,9 @@ def read_number(cell: str, decimal: str = ".") -> Number | None:
     cell = cell.strip()
     if len(cell) > LONGEST_CELL or not (match := NUMBER.fullmatch(cell)):
         return None
-    if bool(match["open"]) != bool(match["close"]) or (match["open"] and (match["sign"] or match["inner"])):
+    if bool(match["open"]) != bool(match["close"]) or (
+        match["open"] and (match["sign"] or match["inner"])
+    ):
         return None  # (12) is how accountants write -12
     digits, ways = match["digits"].strip(), set()
     whole, point, fraction = digits.rpartition(decimal)
@@ -77,7 +79,9 @@ def comma_decimals(sample: Iterable[str]) -> bool:
     return maybe > 0 and points == 0
 
 
-ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9:]{4,6})?)?")
+ISO = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9:]{4,6})?)?"
+)
 DAYS = ("%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%y",
         "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %B %Y", "%b %d %Y")  # fmt: skip
 TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")

@@ -78,7 +78,10 @@ def detect_encoding(path: Path) -> str:
     packed = path.stat().st_size
     most = max(SMALL, LARGEST_RATIO * packed) if path.suffix.lower() == ".gz" else packed
     size = cells = controls = 0
-    utf8, windows = codecs.getincrementaldecoder("utf-8")(), codecs.getincrementaldecoder("cp1252")()
+    utf8, windows = (
+        codecs.getincrementaldecoder("utf-8")(),
+        codecs.getincrementaldecoder("cp1252")(),
+    )
     encodings = {"utf-8": utf8, "cp1252": windows}
     start = b""
     with open_bytes(path) as file:
@@ -106,7 +109,9 @@ def detect_encoding(path: Path) -> str:
         odd, even = start[1::2].count(0), start[::2].count(0)
         if max(odd, even) > 0.4 * len(start) / 2 and min(odd, even) < 0.1 * max(odd, even):
             return "utf-16-le" if odd > even else "utf-16-be"
-        raise ValueError(f"{path} is no text: it has bytes that are 0. Save the table as CSV again.")
+        raise ValueError(
+            f"{path} is no text: it has bytes that are 0. Save the table as CSV again."
+        )
     return next(iter(encodings), "latin-1")
 
 
@@ -116,7 +121,9 @@ def text_of(path: Path, encoding: str) -> Iterator[IO[str]]:
         try:
             yield text
         except UnicodeError as error:
-            raise ValueError(f"{path} is not {encoding} text ({error}). Save it in UTF-8.") from error
+            raise ValueError(
+                f"{path} is not {encoding} text ({error}). Save it in UTF-8."
+            ) from error
 
 
 @contextmanager
@@ -138,7 +145,9 @@ def detect_layout(path: Path, encoding: str) -> Layout:
         if delimiter == ",":  # then a comma separates cells
             return Layout(encoding, delimiter, ".")
         lines = csv.reader(text, delimiter=delimiter)
-        sample = [cell for _, cells in zip(range(SAMPLE_ROWS), lines, strict=False) for cell in cells]
+        sample = [
+            cell for _, cells in zip(range(SAMPLE_ROWS), lines, strict=False) for cell in cells
+        ]
     return Layout(encoding, delimiter, "," if comma_decimals(sample) else ".")
 
 
@@ -177,7 +186,9 @@ def read_columns(
         for name, encoder in texts.items():
             encoder.add(columns[place[name]])
         rows.append(np.array([line for line, _ in block]))
-    ready: dict[str, Cells] = {name: np.concatenate(parts) for name, parts in numbers.items() if parts}
+    ready: dict[str, Cells] = {
+        name: np.concatenate(parts) for name, parts in numbers.items() if parts
+    }
     ready |= {name: encoder.text() for name, encoder in texts.items()}
     return ready, np.concatenate(rows) if rows else np.empty(0, int), late
 

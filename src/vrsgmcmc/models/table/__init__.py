@@ -6,6 +6,8 @@ start = initial(likelihood, num_columns, {"hospital": 12})
 """
 
 from .model import FAMILIES, Family, describe_prior, family, initial, posterior
+from .network import network, outputs
+from .predictors import log_likelihoods, predictors
 from .priors import Flat, parse_prior
 
 __all__ = [
@@ -15,6 +17,10 @@ __all__ = [
     "describe_prior",
     "family",
     "initial",
+    "log_likelihoods",
+    "network",
+    "outputs",
     "parse_prior",
     "posterior",
+    "predictors",
 ]

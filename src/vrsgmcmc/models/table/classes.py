@@ -109,7 +109,7 @@ class Ordinal:
         return f"cut points: {CUTS}, in order"
 
     def __call__(self, eta: Float[Array, " k"], y: Shaped[Array, ""]) -> Scalar:
-        """log (P(y > k - 1) - P(y > k)) = log sigmoid(a) + log sigmoid(-b) + log(1 - e^(b - a)), a > b."""
+        # log(sigmoid(a) - sigmoid(b)) = log sigmoid(a) + log sigmoid(-b) + log(1 - exp(b - a))
         first, gaps = jnp.zeros(1, eta.dtype), jnp.exp(eta[1:])
         over = eta[0] - jnp.concatenate([first, jnp.cumsum(gaps)])  # log odds of y > k
         last = self.num_classes - 1

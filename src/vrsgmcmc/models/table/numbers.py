@@ -4,8 +4,8 @@
     robust   (y_i - mu_i) / scale ~ t_4,    scale ~ Exponential(1)
 
 eta_i = (mu_i, log sd): the noise is sampled as its logarithm, whose prior has density sd exp(-sd).
-The target is standardised, so a noise sd above 1 would mean that the columns say nothing. The degrees
-of freedom of the robust model are fixed: 4 takes the weight from outliers, and a table seldom says more.
+The target is standardised, so a noise sd near 1 means that the columns say nothing. The degrees of
+freedom of the robust model are fixed: 4 takes the weight from outliers, and few tables tell 4 from 6.
 """
 
 import math

@@ -58,9 +58,10 @@ class LinearTarget(Target):
         if self.sweep is not None and np.array_equal(self.sweep.x, x):
             return self.sweep.value, self.sweep.gradient
         value, total = 0.0, np.zeros(self.places.shape)
-        for features, terms, slopes in self.blocks(x, 1):
-            value += float(terms.sum())
-            total += features.T @ slopes
+        with np.errstate(all="ignore"):  # far out they are not finite
+            for features, terms, slopes in self.blocks(x, 1):
+                value += float(terms.sum())
+                total += features.T @ slopes
         self.meter.count(self.rows, total)
         return value, self.flat(total)
 
@@ -81,12 +82,13 @@ class LinearTarget(Target):
     def sweep_rows(self, x: Vector) -> "Sweep":
         p, K = self.places.shape
         total, value, slope = np.zeros((K, K, p, p)), 0.0, np.zeros((p, K))
-        for features, terms, slopes, weights in self.blocks(x, 2):
-            value += float(terms.sum())
-            slope += features.T @ slopes
-            for k in range(K):
-                for l in range(k + 1):
-                    total[k, l] += features.T @ (features * weights[:, k, l, None])
+        with np.errstate(all="ignore"):
+            for features, terms, slopes, weights in self.blocks(x, 2):
+                value += float(terms.sum())
+                slope += features.T @ slopes
+                for k in range(K):
+                    for l in range(k + 1):
+                        total[k, l] += features.T @ (features * weights[:, k, l, None])
         for k in range(K):
             for l in range(k):
                 total[l, k] = total[k, l].T
