@@ -53,3 +53,17 @@ class Design(NamedTuple):
     recipe: Recipe
     notes: tuple[str, ...]  # what was done, in sentences
     test: "Design | None" = None  # rows that the recipe has not used
+
+
+def design_columns(recipe: Recipe) -> tuple[Column, ...]:
+    """The columns of the design that a recipe makes."""
+    return tuple(
+        Column(s.name, s.sources, s.center, s.scale, s.kind, s.level, s.reference)
+        for s in recipe.steps
+    )
+
+
+def design_target(recipe: Recipe) -> Target:
+    """The target of the design that a recipe makes."""
+    goal = recipe.target
+    return Target(goal.name, goal.kind, goal.labels, goal.center, goal.scale, goal.model, "")
