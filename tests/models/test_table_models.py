@@ -39,7 +39,7 @@ def model(name, groups=None, **options):
 
 def expected(name, params, x, y):
     """log p(y | params) of each row, by SciPy."""
-    eta = np.asarray(x @ params["weights"] + params["intercept"])
+    eta = np.asarray(x) @ np.asarray(params["weights"]) + np.asarray(params["intercept"])
     if name == "linear":
         return stats.norm.logpdf(y, eta, np.exp(params["log_sd"]))
     if name == "robust":
@@ -76,11 +76,11 @@ def test_the_likelihood_is_that_of_scipy(name):
 def test_the_hessian_takes_one_pass_and_is_that_of_autodiff(name):
     family, posterior, params = model(name)
     data = X, targets(family)
-    target = make_target(posterior, data, params, Meter())
+    target = make_target(posterior, data, params, Meter(np.inf))
     assert isinstance(target, LinearTarget)
     row, unravel = ravel_pytree(params)
     row = np.asarray(row)
-    general = Target(posterior, data, params, Meter())
+    general = Target(posterior, data, params, Meter(np.inf))
 
     def loglik(row):
         return jnp.sum(jax.vmap(posterior.loglik, (None, 0))(unravel(row), data))
@@ -90,7 +90,7 @@ def test_the_hessian_takes_one_pass_and_is_that_of_autodiff(name):
     )
     assert target.hessian_cost == N
     directions = RNG.normal(size=(2, row.size))
-    fresh = make_target(posterior, data, params, Meter())
+    fresh = make_target(posterior, data, params, Meter(np.inf))
     for one, other in (
         (fresh.likelihood_slope(row)[1], general.likelihood_slope(row)[1]),
         (fresh.likelihood_products(row, directions), general.likelihood_products(row, directions)),
@@ -127,7 +127,7 @@ def test_a_prior_by_name_is_that_of_scipy(text, law):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("norml(0, 1)", "Did you mean 'normal'"),
+        ("norml(0, 1)", "Did you mean normal"),
         ("normal(0)", "takes 2 numbers"),
         ("normal(0, -1)", "above zero"),
         ("laplace(x)", "takes 1 numbers"),

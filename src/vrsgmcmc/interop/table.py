@@ -99,30 +99,34 @@ class TableProblem(Problem):
         """New rows, treated as those of the problem were."""
         if isinstance(rows, Design):
             return rows
-        return tables.apply(self.design.recipe, rows, target=target)
+        return tables.new_rows(self.design, rows, target)
 
     def test_rows(self, caller: str, test: Any) -> Design:
         """Rows with a target."""
-        if test is None and self.design.test is None:
+        if test is not None:
+            return self.rows(test, target=True)
+        if self.design.test is None:
             raise ValueError(
-                f"{caller}: there are no rows to test on. Pass some, or keep some out with "
+                f"{caller}: there are no rows to test on. Pass some, or hold some out with "
                 "vr.table(..., test_fraction=0.2)."
             )
-        return self.design.test if test is None else self.rows(test, target=True)
+        return self.design.test
 
 
 def table(
     data: Any,
-    target: str | None = None,
+    target: str = "",
     *,
-    formula: str | None = None,
+    formula: str = "",
     model: str | None = None,
     prior: Any = "weak",
     features: Iterable[str] = (),
-    missing: str | None = None,
+    groups: Iterable[str] = (),
+    missing: str = "",
     test_fraction: float = 0.0,
     seed: int = 0,
     hidden: int = 50,
+    **options: Any,
 ) -> TableProblem:
     """A regression on a table: `vr.sample(key, *vr.table("data.csv", "price"))`.
 
@@ -132,7 +136,10 @@ def table(
       "mlp"; None: chosen by the target.
     - `prior`: of the coefficients of standardised columns: "weak" is N(0, 2.5^2), others are
       "normal(0, 1)", "student_t(4, 0, 1)", "laplace(1)" and "flat".
-    - `features`: the columns to predict from; `missing`: what to do about empty cells.
+    - `features`: the columns to predict from; `groups`: columns whose levels have effects of their own,
+      as `(1 | shop)` says in a formula.
+    - `missing`: "drop" rows with missing cells, "impute" the cells, or "refuse"; `options` are others of
+      `vr.datasets.tables.treat`: levels, na, collinear, scale_levels.
     - `test_fraction`: the share of rows that are held out for `scores`, drawn with `seed`.
     - `hidden`: units of the hidden layer of "mlp".
     """
@@ -142,21 +149,20 @@ def table(
             f"table(model={model!r}): known are {', '.join(names)}.{did_you_mean(model, names)}"
         )
     weights = models.parse_prior(prior)
-    design = (
-        data
-        if isinstance(data, Design)
-        else tables.treat(
+    if not isinstance(data, Design):
+        data = tables.treat(
             data,
             target,
             formula=formula,
-            model=model,
-            features=features,
+            features=tuple(features),
+            groups=tuple(groups),
+            model=model or "",
             missing=missing,
             test_fraction=test_fraction,
             seed=seed,
+            **options,
         )
-    )
-    return make_problem(design, model or design.target.model, weights, hidden)
+    return make_problem(data, model or data.target.model, weights, hidden)
 
 
 def make_problem(design: Design, model: str, prior: Any, hidden: int = 50) -> TableProblem:
@@ -166,7 +172,7 @@ def make_problem(design: Design, model: str, prior: Any, hidden: int = 50) -> Ta
     kind = jax.dtypes.canonicalize_dtype(float)
     x = np.asarray(design.x, kind)
     y = np.asarray(design.y, kind if target.kind == "number" else np.int32)
-    notes = [*design.notes, target.note]
+    notes = [*design.notes]
     if model == "mlp":
         if design.groups:
             raise ValueError('model="mlp" has no group effects. Leave (1 | ...) out.')

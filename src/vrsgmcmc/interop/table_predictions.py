@@ -147,14 +147,15 @@ def predict(family: Any, design: Design, draws: Any) -> TablePredictions:
         middle = own_units(design, mean).mean(0)
         parts.append((middle, values.std(0), *np.quantile(values, ENDS, axis=0)))
     numbers = [np.concatenate(part) for part in zip(*parts, strict=True)]
-    target, notes = design.target, []
+    target, notes = design.target, [*design.notes]
     for group in design.groups:
         if new := int((group.codes < 0).sum()):
             notes.append(
-                f"{new} of {len(group.codes)} rows have a new level of {group.name!r}: their effect "
-                "is drawn from the distribution of levels."
+                f"{new} of {len(group.codes)} rows have a new level of {group.name!r}: their effects "
+                "are drawn from the distribution of levels."
             )
     labels = target.labels if target.kind == "classes" else ()
+    middle, sd, low, high = numbers
     return TablePredictions(
-        target.name, labels, design.rows, design.place, *numbers, (*design.notes, *notes)
+        target.name, labels, design.rows, design.place, middle, sd, low, high, tuple(notes)
     )
