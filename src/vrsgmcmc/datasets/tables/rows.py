@@ -14,9 +14,9 @@ from .source import read_frame
 
 
 def new_rows(design: Design, table: Any, target: bool = False) -> Design:
-    """The rows of `table` as those of `design` were treated; `y` is empty without `target`.
+    """The rows of `table`, treated as those of `design` were; `y` is empty without `target`.
 
-    With it, rows without a target are left out, and a class that the training rows do not have is refused.
+    With it, rows without a target, or of a class that the training rows do not have, are left out.
     """
     recipe = design.recipe
     names = [*(s.name for s in recipe.sources), *(g.name for g in recipe.groups)]
@@ -32,7 +32,7 @@ def new_rows(design: Design, table: Any, target: bool = False) -> Design:
         if not full.any():
             raise ValueError(f"{frame.source}: no row has a target {recipe.target.name!r}.")
         if not full.all():
-            notes.append(f"{(~full).sum()} rows without a target were left out.")
+            notes.append(f"{(~full).sum()} rows without a target that the model has were left out.")
         y = y[full] if design.target.kind == "number" else y[full].astype(np.int32)
     groups = []
     for group, codes in zip(design.groups, again.groups, strict=True):
