@@ -136,9 +136,9 @@ def table(
       or "mlp"; None: chosen by the target.
     - `prior`: of the coefficients of standardised columns: "weak" is N(0, 2.5^2), others are
       "normal(0, 1)", "student_t(4, 0, 1)", "laplace(1)" and "flat".
-    - `features`: the columns to predict from; `groups`: columns whose levels have effects of their own
+    - `features`: the columns to predict from; `groups`: columns whose levels have effects of their own,
       as `(1 | shop)` says in a formula.
-    - `missing`: "drop" rows with missing cells, "impute" the cells, or "refuse"; `options` are others of
+    - `missing`: "drop" rows with missing cells, "impute" them, or "refuse"; `options` are others of
       `vr.datasets.tables.treat`: levels, na, collinear, scale_levels.
     - `test_fraction`: the share of rows that are held out for `scores`, drawn with `seed`.
     - `hidden`: units of the hidden layer of "mlp".
