@@ -209,6 +209,14 @@ def test_rows_are_held_out_and_new_ones_are_read_alike(result):
     assert problem.scores(other, some).rows == len(held_out) - 1
 
 
+def test_a_class_that_the_rows_did_not_have_is_refused(result):
+    problem = vr.table(FRAME, "sold", features=COLUMNS)
+    with pytest.raises(ValueError, match="do not have: maybe"):
+        problem.rows(FRAME.assign(sold="maybe"), target=True)
+    rows = problem.rows(FRAME.assign(sold=["", *FRAME["sold"][1:]]), target=True)
+    assert len(rows.y) == N - 1
+
+
 def test_a_network_has_predictions_and_no_effects(result):
     problem = vr.table(FRAME, "price", features=COLUMNS, model="mlp", hidden=3)
     assert problem.posterior.network
