@@ -181,11 +181,11 @@ def array_table(path: Path, arrays: Arrays, target: str, features: Sequence[str]
         raise ValueError(
             f"{path}: unpacked it needs {needed:,} bytes and {free:,} are free. Save fewer rows."
         )
-    arrays = {array: load(array) for array in wanted}
+    ready = {array: load(array) for array in wanted}
 
     def values(name: str) -> np.ndarray:
         array, number = columns[name]
-        return arrays[array] if number is None else arrays[array][:, number]
+        return ready[array] if number is None else ready[array][:, number]
 
     y = values(target)
     x = np.empty((len(y), len(names)))

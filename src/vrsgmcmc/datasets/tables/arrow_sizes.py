@@ -1,7 +1,7 @@
 """How large an Arrow file is when it is unpacked, from its headers alone.
 
-Each message of a file has a header (a flatbuffer) and a body of buffers. A buffer of a packed batch begins
-with the number of its bytes when unpacked, which Arrow would allocate at once.
+Each message of a file has a header (a flatbuffer) and a body of buffers. A buffer of a packed batch
+begins with the number of its bytes when unpacked, which Arrow would allocate at once.
 https://arrow.apache.org/docs/format/Columnar.html#recordbatch-message
 """
 
@@ -24,13 +24,15 @@ def batch_sizes(ipc: Any, file: Any, start: int) -> tuple[int, int]:
         except StopIteration:
             return rows, size
         if message.type in ("record batch", "dictionary"):
-            length, unpacked = message_size(memoryview(message.metadata), message.body)
+            length, unpacked = message_size(
+                memoryview(message.metadata), memoryview(message.body or b"")
+            )
             rows += length if message.type == "record batch" else 0
             size += unpacked
     raise ValueError(f"the file has more than {MOST_MESSAGES:,} batches. Save it with fewer.")
 
 
-def message_size(header: memoryview, body: Any) -> tuple[int, int]:
+def message_size(header: memoryview, body: memoryview) -> tuple[int, int]:
     """Rows and unpacked bytes of one batch."""
     try:
         message = number(header, "<I", 0)
@@ -38,9 +40,9 @@ def message_size(header: memoryview, body: Any) -> tuple[int, int]:
         if header[field(header, message, 1)] == DICTIONARY:
             batch = follow(header, field(header, batch, 1))
         length = number(header, "<q", field(header, batch, 0)) if field(header, batch, 0) else 0
-        size = memoryview(body).nbytes if body is not None else 0
+        size = body.nbytes
         if field(header, batch, 3):  # packed
-            size = sum(unpacked(header, field(header, batch, 2), memoryview(body)))
+            size = sum(unpacked(header, field(header, batch, 2), body))
     except (struct.error, IndexError) as error:
         raise OSError("the header of a batch is damaged") from error
     return length, size

@@ -5,7 +5,7 @@ Only the different cells of a column are looked at, so a million rows of ten lev
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ NUMBER = re.compile(
 )
 GROUPS = re.compile(r"[0-9]{1,3}([,.'\u00a0\u202f\u2009 ])[0-9]{3}(?:\1[0-9]{3})*")
 COMMA = re.compile(r"[-+]?[0-9]*,[0-9]+")
+POINTS_COMMA = re.compile(r"[-+]?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+")
 THOUSANDS = re.compile(r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 
 
@@ -33,7 +34,7 @@ def is_missing(cell: str, codes: Iterable[str] = ()) -> bool:
 
 
 def read_number(cell: str, decimal: str = ".") -> Number | None:
-    """The number of a cell, or None if it is none: 1,151 and $1,151.00 and (12) and 12.5 % are numbers."""
+    """The number of a cell (1,151 or $1,151.00 or (12) or 12.5 %), or None if it is none."""
     cell = cell.strip()
     if len(cell) > LONGEST_CELL or not (match := NUMBER.fullmatch(cell)):
         return None
@@ -49,7 +50,7 @@ def read_number(cell: str, decimal: str = ".") -> Number | None:
         return None
     if whole and not whole.isdecimal():
         groups = GROUPS.fullmatch(whole)
-        if not groups or groups[1] == decimal:
+        if not groups or (groups[1] == decimal and whole.count(decimal) == 1):
             return None
         whole = whole.replace(groups[1], "")
         ways.add("thousands")
@@ -71,6 +72,8 @@ def comma_decimals(sample: Iterable[str]) -> bool:
     """
     maybe = points = 0
     for cell in map(str.strip, sample):
+        if POINTS_COMMA.fullmatch(cell):
+            return True
         if COMMA.fullmatch(cell.rstrip("%€ ")):
             if not THOUSANDS.fullmatch(cell):
                 return True
@@ -80,10 +83,14 @@ def comma_decimals(sample: Iterable[str]) -> bool:
 
 
 ISO = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9:]{4,6})?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[-+][0-9:]{4,6})?)?"
 )
-DAYS = ("%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%y",
-        "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %B %Y", "%b %d %Y")  # fmt: skip
+DAYS = (
+    *("%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y"),
+    *("%m/%d/%y", "%d/%m/%y", "%d.%m.%y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y"),
+    *("%b %d, %Y", "%B %d, %Y", "%d %B %Y", "%b %d %Y"),
+)
 TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 FORMATS = ("iso", *(day + time for day in DAYS for time in TIMES))
 
@@ -99,7 +106,7 @@ def read_date(cell: str, form: str) -> datetime | None:
         if not ISO.fullmatch(cell):
             return None
         moment = datetime.fromisoformat(cell)
-        return moment.astimezone(timezone.utc).replace(tzinfo=None) if moment.tzinfo else moment
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except (ValueError, OverflowError):
         return None
 

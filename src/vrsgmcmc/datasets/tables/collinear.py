@@ -1,13 +1,13 @@
 """Columns of a design that say nothing new: those that repeat another, or a sum of others.
 
-Column j is left out if its part that the columns before it do not explain has less than TOLERANCE of its
-variance: one step of a Cholesky factorisation of the correlations R, R_jj - r' (R_kk)^{-1} r.
+Column j is left out if its part that the columns before it do not explain has less than TOLERANCE
+of its variance: one step of a Cholesky factorisation of the correlations R, R_jj - r' (R_kk)^{-1}
+r.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 TOLERANCE = 1e-10
@@ -26,6 +26,8 @@ def repeats(x: Float[np.ndarray, "n p"]) -> list[Repeat]:
 
     With as many columns as rows, or more than MOST_COLUMNS, only columns that repeat one other count.
     """
+    from scipy.linalg import solve_triangular
+
     n, p = x.shape
     if p >= n or p > MOST_COLUMNS:
         return same_columns(x)
@@ -37,10 +39,10 @@ def repeats(x: Float[np.ndarray, "n p"]) -> list[Repeat]:
     for j in range(p):
         k = len(independent)
         known_part = correlations[independent, j]
-        row = scipy.linalg.solve_triangular(factor[:k, :k], known_part, lower=True) if k else known_part
+        row = solve_triangular(factor[:k, :k], known_part, lower=True) if k else known_part
         rest = correlations[j, j] - row @ row
         if rest < TOLERANCE:
-            weights = scipy.linalg.solve_triangular(factor[:k, :k].T, row)
+            weights = solve_triangular(factor[:k, :k].T, row)
             others = np.flatnonzero(np.abs(weights) > 1e-6)
             repeated.append(Repeat(j, tuple(independent[i] for i in others)))
             continue

@@ -1,8 +1,9 @@
-"""Expressions of a formula: arithmetic and a few functions of columns, computed without running Python.
+"""Expressions of a formula: arithmetic and a few functions of columns, computed without running
+Python.
 
-An expression is a name, or a call of one of FUNCTIONS with arithmetic inside. Its syntax tree is walked
-here, and a node that is not listed is an error. `center`, `scale`, `poly` and `bs` learn numbers from the
-training rows (their state), and use the same numbers for new rows.
+An expression is a name, or a call of one of FUNCTIONS with arithmetic inside. Its syntax tree is
+walked here, and a node that is not listed is an error. `center`, `scale`, `poly` and `bs` learn
+numbers from the training rows (their state), and use the same numbers for new rows.
 """
 
 import ast
@@ -20,8 +21,17 @@ PLAIN = {
 }  # fmt: skip
 STATEFUL = ("center", "scale", "poly", "bs")
 FUNCTIONS = (*PLAIN, *STATEFUL, "C")
-OPERATORS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.Pow: np.power}
-KEYWORDS = {"poly": {"degree": 20, "raw": 1}, "bs": {"df": 100, "degree": 10}}  # and their largest values
+OPERATORS = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.Pow: np.power,
+}
+KEYWORDS = {
+    "poly": {"degree": 20, "raw": 1},
+    "bs": {"df": 100, "degree": 10},
+}  # and their largest values
 LONGEST = 4000  # characters of a formula
 NAME = r"[^\W\d]\w*(?:\.\w+)*"
 TOKEN = re.compile(
@@ -38,7 +48,7 @@ class Token(NamedTuple):
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a formula; ValueError at the first character that no formula has."""
     if len(text) > LONGEST:
-        raise ValueError(f"the formula has {len(text):,} characters, and at most {LONGEST:,} are allowed.")
+        refuse(f"it has {len(text):,} characters, and at most {LONGEST:,} are allowed")
     tokens, place, text = [], 0, text.rstrip()
     while place < len(text):
         match = TOKEN.match(text, place)
@@ -99,8 +109,8 @@ def parse_expression(tokens: list[Token]) -> Expression:
 def check(node: ast.AST, outermost: bool = False) -> None:
     """Refuse every kind of node that is not arithmetic or a call of a listed function."""
     match node:
-        case ast.Constant(value=bool() | int() | float()):
-            pass
+        case ast.Constant(value=(bool() | int() | float()) as value):
+            float(value)  # an integer can be too large for that
         case ast.Name(id=name) if re.fullmatch(r"v[0-9]+_", name):
             pass
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
@@ -108,7 +118,10 @@ def check(node: ast.AST, outermost: bool = False) -> None:
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
             check(left)
             check(right)
-        case ast.Call(func=ast.Name(id=name), args=[first], keywords=[]) if name in (*PLAIN, *STATEFUL):
+        case ast.Call(func=ast.Name(id=name), args=[first], keywords=[]) if name in (
+            *PLAIN,
+            *STATEFUL,
+        ):
             check_outermost(name, outermost)
             check(first)
         case ast.Call(func=ast.Name(id=("poly" | "bs") as name), args=[first, *rest]):
@@ -130,7 +143,10 @@ def options(call: ast.Call) -> dict[str, int]:
     """The options of `poly` or `bs`: small whole numbers."""
     limits = KEYWORDS[call.func.id]  # type: ignore[attr-defined]
     first = next(iter(limits))
-    pairs = [*((first, value) for value in call.args[1:]), *((k.arg, k.value) for k in call.keywords)]
+    pairs = [
+        *((first, value) for value in call.args[1:]),
+        *((k.arg, k.value) for k in call.keywords),
+    ]
     chosen = {}
     for name, node in pairs:
         value = node.value if isinstance(node, ast.Constant) else None
@@ -154,7 +170,7 @@ def evaluate(
     def compute(node: Any) -> Any:
         match node:
             case ast.Constant(value=value):
-                return np.float64(value)
+                return np.float64(value)  # type: ignore[arg-type] - checked to be a number
             case ast.Name(id=name):
                 return columns[name]
             case ast.UnaryOp(op=operator, operand=operand):
@@ -181,11 +197,11 @@ def learn(
     name: str, x: np.ndarray, call: ast.Call, stored: Iterator[tuple[float, ...]] | None
 ) -> tuple[np.ndarray, tuple[float, ...]]:
     """The result of a function that learns, and the numbers that it learned."""
-    numbers = None if stored is None else next(stored, ())
+    numbers: Any = None if stored is None else next(stored, ())
     if name in ("center", "scale"):
         if numbers is None:
             numbers = (float(x.mean()), float(x.std(ddof=1)) if name == "scale" else 1.0)
-        center, scale = numbers
+        center, scale = numbers[0], numbers[1]
         return (x - center) / scale, numbers
     transforms = require("formulaic.transforms")
     chosen = options(call)
@@ -197,8 +213,7 @@ def learn(
         return result, tuple(float(v) for part in parts for _, v in sorted(part.items()))
     memory = {}
     if numbers is not None:
-        lower, upper, *knots = numbers
-        memory = {"lower_bound": lower, "upper_bound": upper, "knots": knots}
+        memory = {"lower_bound": numbers[0], "upper_bound": numbers[1], "knots": list(numbers[2:])}
     columns = transforms.basis_spline(x, **chosen, extrapolation="extend", _state=memory)
     result = np.stack([np.broadcast_to(column, len(x)) for column in columns.values()], 1)
     return result, (memory["lower_bound"], memory["upper_bound"], *memory["knots"])

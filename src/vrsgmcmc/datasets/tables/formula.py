@@ -52,10 +52,9 @@ def parse_formula(formula: str, others: Collection[str] = ()) -> Formula:
     """Read a formula; a dot in it stands for the columns `others`."""
     parser = Parser(tokens_of(formula), others)
     response = ""
-    if any(token == Token("operator", "~") for token in parser.tokens):
-        if not parser.accept("~"):
-            response = parser.factor()
-            parser.expect("~")
+    if Token("operator", "~") in parser.tokens and not parser.accept("~"):
+        response = parser.factor()
+        parser.expect("~")
     terms = parser.sum()
     if parser.place < len(parser.tokens):
         refuse(f"{parser.next.text[:40]!r} is unexpected")
@@ -167,7 +166,9 @@ class Parser:
 
     def group(self) -> bool:
         """Read `(1 | g)`, if that comes next."""
-        bar = next((i for i, t in enumerate(self.tokens[self.place :], self.place) if t.text in "|)"), -1)
+        bar = next(
+            (i for i, t in enumerate(self.tokens[self.place :], self.place) if t.text in "|)"), -1
+        )
         if self.next != Token("operator", "(") or bar < 0 or self.tokens[bar].text != "|":
             return False
         inside, after = self.tokens[self.place + 1 : bar], self.tokens[bar + 1 : bar + 3]
@@ -191,7 +192,10 @@ class Parser:
             return key
         if text not in FUNCTIONS:
             near = difflib.get_close_matches(text, FUNCTIONS, n=1)
-            refuse(f"{text[:40]!r} is no function of formulas." + f" Did you mean {near[0]!r}?" * bool(near))
+            refuse(
+                f"{text[:40]!r} is no function of formulas."
+                + (f" Did you mean {near[0]!r}?" if near else "")
+            )
         depth = 1
         while depth:
             if self.place == len(self.tokens):

@@ -73,7 +73,7 @@ def cell_text(value: object) -> str | None:
     raise TypeError(f"a cell holds a {type(value).__name__}")
 
 
-def number_text(value: float) -> str:
+def number_text(value: float | np.number) -> str:
     """3.0 as "3", and 2.5 as "2.5"."""
     number = float(value)
     return str(int(number)) if number.is_integer() else repr(number)

@@ -1,18 +1,15 @@
-"""Plan: the columns of a table that a design uses, what their cells mean, and the terms made of them."""
+"""Plan: the columns of a table that a design uses, what their cells mean, and the terms made of
+them.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .columns import printable
 from .expressions import Expression, evaluate, quote
-from .formula import (
-    Factor,
-    Formula,
-    check_formula_names,
-    names_every_column,
-    parse_formula,
-)
+from .formula import Factor, Formula, check_formula_names, names_every_column, parse_formula
 from .frame import Frame
 from .readings import Reading, read_column
 from .replay import is_empty
@@ -48,7 +45,7 @@ def read_plan(
     if formula and features:
         raise ValueError("a formula names its columns: give formula or features, not both.")
     if formula:
-        frame, parsed = read_with_formula(table, target, formula, groups)
+        frame, parsed = read_with_formula(table, target, formula, groups, na, notes)
     else:
         if not target:
             raise ValueError("target is missing: name the column to predict, or give a formula.")
@@ -79,10 +76,12 @@ def read_plan(
         terms = tuple(term for term in terms if term[0] in readings)
     group_readings = {name: read_column(name, frame, na, True) for name in parsed.groups}
     if not terms and not group_readings:
-        raise ValueError(f"{frame.source} has no column to predict {key!r} from.")
+        raise ValueError(f"{frame.source} has no column to predict {display(key)!r} from.")
     notes += dict.fromkeys(reading.note for reading in readings.values() if reading.note)
     listed = {key_: factor.levels for key_, factor in parsed.factors.items() if factor.levels}
-    return Plan(frame, display(key), response, readings, named, listed, terms, calls, group_readings)
+    return Plan(
+        frame, display(key), response, readings, named, listed, terms, calls, group_readings
+    )
 
 
 def display(key: str) -> str:
@@ -90,27 +89,33 @@ def display(key: str) -> str:
 
 
 def read_with_formula(
-    table: Any, target: str, formula: str, groups: Sequence[str]
+    table: Any,
+    target: str,
+    formula: str,
+    groups: Sequence[str],
+    na: Sequence[str],
+    notes: list[str],
 ) -> tuple[Frame, Formula]:
     """The columns that a formula needs, and its terms."""
+    parsed, frame = parse_formula(formula), read_frame(table)
     if names_every_column(formula):
-        frame = read_frame(table)
-        first = parse_formula(formula)
-        taken = {target, *first.names, *groups} if first.response else {target, *first.groups, *groups}
-        named = {quote(name): Factor("column", (name,)) for name in frame.columns if name not in taken}
-        readings = {key: read_column(factor.names[0], frame) for key, factor in named.items()}
-        names = {key: factor.names[0] for key, factor in named.items()}
-        drop_useless(names, readings)
-        parsed = parse_formula(formula, [names[key] for key in readings])
-    else:
-        parsed = parse_formula(formula)
-        frame = read_frame(table)
+        response = parsed.factors.get(parsed.response)
+        taken = {target, *parsed.groups, *groups, *(response.names if response else ())}
+        names = {quote(name): name for name in frame.columns if name not in taken}
+        notes += drop_useless(
+            names, {key: read_column(name, frame, na) for key, name in names.items()}
+        )
+        parsed = parse_formula(formula, tuple(names.values()))
     check_formula_names(parsed, frame.columns, frame.source)
     read_frame(frame, tuple(filter(None, (target, *groups))))
     if target and parsed.response and parsed.response != quote(target):
-        raise ValueError(f"the formula predicts {parsed.response}, and target is {target!r}. Say one.")
+        raise ValueError(
+            f"the formula predicts {printable(parsed.response)}, and target is {target!r}. Say one."
+        )
     if not target and not parsed.response:
-        raise ValueError(f"the formula has no target: write it on the left, as in y ~ {formula[:40]}.")
+        raise ValueError(
+            f"the formula has no target: write it on the left, as in y ~ {formula[:40]}."
+        )
     parsed = parsed._replace(groups=tuple(dict.fromkeys([*parsed.groups, *groups])))
     return frame, parsed
 
@@ -130,16 +135,19 @@ def read_response(key: str, factor: Factor, frame: Frame, na: Sequence[str]) -> 
     assert factor.expression is not None
     readings = {name: read_column(name, frame, na) for name in factor.names}
     if text := [name for name, reading in readings.items() if reading.kind != "number"]:
-        raise ValueError(f"formula: {key} needs numbers, and {text[0]!r} has none.")
+        raise ValueError(f"formula: {printable(key)} needs numbers, and {text[0]!r} has none.")
     values = {name: reading.values for name, reading in readings.items()}
-    result, state = evaluate(factor.expression, values, ())
+    result, state = evaluate(factor.expression, values, None)
     full = ~np.any([np.isnan(column) for column in values.values()], axis=0)
     wrong = np.flatnonzero(full & ~np.isfinite(result[:, 0]))
     if state or result.shape[1] > 1:
-        raise ValueError(f"formula: the target {key} is scaled by itself. Write the plain column.")
+        raise ValueError(
+            f"formula: the target {printable(key)} is scaled by itself. Write the plain column."
+        )
     if len(wrong):
         raise ValueError(
-            f"formula: {key} is no finite number in {len(wrong)} rows, the first in {frame.place} "
+            f"formula: {printable(key)} is no finite number in {len(wrong)} rows, the first in "
+            f"{frame.place} "
             f"{frame.rows[wrong[0]]}. Change the formula or the cells."
         )
     return Reading("number", result[:, 0])
@@ -157,7 +165,9 @@ def choose_rows(plan: Plan, missing: str, notes: list[str]) -> tuple[np.ndarray,
     if count := int(is_empty(plan.response.values).sum()):
         notes.append(f"{count} rows without {plan.target!r}, the target, were left out.")
     rows = every[~lacks_target]
-    masks = {plan.names[key]: is_empty(reading.values)[rows] for key, reading in plan.readings.items()}
+    masks = {
+        plan.names[key]: is_empty(reading.values)[rows] for key, reading in plan.readings.items()
+    }
     lacking = np.zeros(len(rows), bool)
     for mask in masks.values():
         lacking |= mask
@@ -170,19 +180,23 @@ def choose_rows(plan: Plan, missing: str, notes: list[str]) -> tuple[np.ndarray,
     if not counts:
         return check_rows(rows, frame, where), missing == "impute"
     if missing == "refuse":
-        raise ValueError(f"{frame.source}: cells are missing: {where}. Fill them in, or drop or impute them.")
+        raise ValueError(
+            f"{frame.source}: cells are missing: {where}. Fill them in, or drop or impute them."
+        )
     share = f"{lacking.sum()} of {len(rows)} rows"
     if missing == "drop" or (not missing and lacking.mean() <= FEW_ROWS):
         notes.append(f"{share} have missing cells and were left out: {where}.")
         return check_rows(rows[~lacking], frame, where), False
     notes.append(
-        f"{share} have missing cells: {where}. Numbers got the median of their column and a column that "
-        "says which were missing; text got a level for it."
+        f"{share} have missing cells: {where}. A number got the median of its column, and another "
+        "column says where; text got a level for it."
     )
     return check_rows(rows, frame, where), True
 
 
 def check_rows(rows: np.ndarray, frame: Frame, where: str) -> np.ndarray:
     if not len(rows):
-        raise ValueError(f"{frame.source}: every row has a missing cell{': ' * bool(where)}{where}.")
+        raise ValueError(
+            f"{frame.source}: every row has a missing cell{': ' * bool(where)}{where}."
+        )
     return rows

@@ -1,8 +1,8 @@
 """What the cells of a column mean: numbers, days or levels; and the same again for new rows.
 
-A column of text whose cells all are numbers ($1,151, 12 %, 1.234,5) is a column of numbers, one whose cells
-all are dates counts days, and any other has levels. Cells that are missing, or hold a usual code for that,
-are NaN, or level -1.
+A column of text whose cells all are numbers ($1,151, 12 %, 1.234,5) is a column of numbers, one
+whose cells all are dates counts days, and any other has levels. Cells that are missing, or hold a
+usual code for that, are NaN, or level -1.
 """
 
 from collections.abc import Callable, Collection
@@ -41,7 +41,9 @@ def read_column(name: str, frame: Frame, na: Collection[str] = (), levels: bool 
         days[np.isnat(cells)] = np.nan
         reading = Reading("date", days / DAY.astype(np.float64), note=f"{name!r} counts days.")
     else:
-        reading = Reading("number", without_codes(cells, na), note=sentinel_note(name, frame, cells, na))
+        reading = Reading(
+            "number", without_codes(cells, na), note=sentinel_note(name, frame, cells, na)
+        )
     if reading.kind == "number":
         check_finite(name, frame, reading.values)
         if levels:
@@ -54,21 +56,27 @@ def read_text(name: str, frame: Frame, cells: Text, na: Collection[str]) -> Read
     present = [i for i, v in enumerate(cells.values) if counts[i] and not is_missing(v, na)]
     values = [cells.values[i] for i in present]
     numbers = [read_number(value, frame.decimal) for value in values]
-    share = sum(counts[i] for i, n in zip(present, numbers, strict=True) if n) / max(1, counts[present].sum())
+    share = sum(counts[i] for i, n in zip(present, numbers, strict=True) if n) / max(
+        1, counts[present].sum()
+    )
     if share == 1.0 or not present:
         ways = {way for number in numbers if number for way in number.ways}
         note = f"{name!r} is text that holds numbers ({', '.join(sorted(ways))})." if ways else ""
         return Reading("number", spread(cells, present, [n.value for n in numbers if n]), note=note)
     if share > MOSTLY and sum(n is not None for n in numbers) > FEW:
         wrong = next(i for i, number in zip(present, numbers, strict=True) if number is None)
-        refuse_cell(name, frame, cells, wrong, f"is not a number, and {share:.1%} of the others are")
+        refuse_cell(
+            name, frame, cells, wrong, f"is not a number, and {share:.1%} of the others are"
+        )
     if forms := date_formats(values):
         days = read_dates(values, forms[0]).astype(np.float64) / DAY.astype(np.float64)
         twice = " It could also be read with day and month exchanged." * (len(forms) > 1)
         said = "year-month-day" if forms[0] == "iso" else forms[0]
         note = f"{name!r} holds dates ({said}) and counts days.{twice}"
         return Reading("date", spread(cells, present, days), form=forms[0], note=note)
-    order = list(range(len(values))) if cells.ordered else np.argsort(np.array(values, object)).tolist()
+    order = (
+        list(range(len(values))) if cells.ordered else np.argsort(np.array(values, object)).tolist()
+    )
     places = np.empty(len(values), np.int32)
     places[order] = np.arange(len(values))
     codes = np.full(len(cells.values) + 1, -1, np.int32)
@@ -127,7 +135,7 @@ def refuse_cell(name: str, frame: Frame, cells: Text, value: int, why: str) -> N
 
 
 def read_again(source: Source, frame: Frame, na: Collection[str], notes: list[str]) -> np.ndarray:
-    """The values of a column as a recipe reads it: numbers, days since its first, or numbers of levels."""
+    """The values of a column as a recipe reads it: numbers, days, or numbers of levels."""
     cells: Cells = frame.columns[source.name]
     if source.kind == "level":
         return level_codes(source, cells, na, notes)
@@ -135,7 +143,9 @@ def read_again(source: Source, frame: Frame, na: Collection[str], notes: list[st
         return day_numbers(source, frame, cells, na) - source.origin
     if not isinstance(cells, Text):
         if cells.dtype.kind == "M":
-            raise ValueError(f"{frame.source}: column {source.name!r} holds dates, and needs numbers.")
+            raise ValueError(
+                f"{frame.source}: column {source.name!r} holds dates, and needs numbers."
+            )
         check_finite(source.name, frame, cells)
         return without_codes(cells, na)
     return text_numbers(source, frame, cells, na, lambda cell: number_value(cell, frame.decimal))
@@ -149,7 +159,11 @@ def number_value(cell: str, decimal: str) -> float | None:
 def day_numbers(source: Source, frame: Frame, cells: Cells, na: Collection[str]) -> np.ndarray:
     def day(cell: str) -> float | None:
         moment = read_dates([cell], source.form)
-        return None if np.isnat(moment[0]) else float(moment.astype(np.float64)[0] / DAY.astype(np.float64))
+        return (
+            None
+            if np.isnat(moment[0])
+            else float(moment.astype(np.float64)[0] / DAY.astype(np.float64))
+        )
 
     if isinstance(cells, Text):
         return text_numbers(source, frame, cells, na, day)
@@ -161,7 +175,11 @@ def day_numbers(source: Source, frame: Frame, cells: Cells, na: Collection[str])
 
 
 def text_numbers(
-    source: Source, frame: Frame, cells: Text, na: Collection[str], read: Callable[[str], float | None]
+    source: Source,
+    frame: Frame,
+    cells: Text,
+    na: Collection[str],
+    read: Callable[[str], float | None],
 ) -> np.ndarray:
     used = np.unique(cells.codes[cells.codes >= 0])
     present = [int(i) for i in used if not is_missing(cells.values[i], na)]
@@ -191,14 +209,14 @@ def level_codes(source: Source, cells: Cells, na: Collection[str], notes: list[s
         names = sorted({cells.values[i] for i in cells.codes[unseen]})
         notes.append(
             f"{source.name!r} has {len(names)} levels that the training rows do not have, in "
-            f"{unseen.sum()} rows: {', '.join(ascii_names(names))}. They count as {source.levels[0]!r}, "
-            "the reference."
+            f"{unseen.sum()} rows: {', '.join(some_names(names))}. They count as the reference, "
+            f"{source.levels[0]!r}."
         )
         result[unseen] = 0
     return result
 
 
-def ascii_names(names: list[str], most: int = 5) -> list[str]:
+def some_names(names: list[str], most: int = 5) -> list[str]:
     return [repr(name[:40]) for name in names[:most]] + ["..."] * (len(names) > most)
 
 

@@ -1,9 +1,10 @@
-"""Recipe: everything that turned a table into a design, as numbers and names, to repeat it on new rows.
+"""Recipe: everything that turned a table into a design, as numbers and names, to repeat it on new
+rows.
 
-A design column is a product of atoms, then centred and scaled: `(atom * ... * atom - center) / scale`. An
-atom is the value of an expression (a column of the table, or a call of a formula such as `log(x)`), whether
-a row has one level of it, or whether its cell is missing. All numbers are from the training rows. A recipe
-is JSON; reading it runs no code of it.
+A design column is a product of atoms, then centred and scaled: `(atom * ... * atom - center) /
+scale`. An atom is the value of an expression (a column of the table, or a call of a formula such as
+`log(x)`), whether a row has one level of it, or whether its cell is missing. All numbers are from
+the training rows. A recipe is JSON; reading it runs no code of it.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -13,14 +14,7 @@ from jaxtyping import Float, Int
 from pydantic import ValidationError, model_validator
 
 from .readings import level_codes
-from .replay import (
-    call_columns,
-    fill,
-    missing_note,
-    parse_calls,
-    raw_columns,
-    read_values,
-)
+from .replay import call_columns, fill, missing_note, parse_calls, raw_columns, read_values
 from .schema import Call, Few, Goal, Grouping, Many, Name, Part, Source, Step, Text
 from .source import read_frame
 
@@ -31,7 +25,9 @@ class NewRows(NamedTuple):
     """Rows of another table, as the design has them."""
 
     x: Float[np.ndarray, "n p"]
-    groups: tuple[Int[np.ndarray, " n"], ...]  # codes; -1 is a level that the training rows do not have
+    groups: tuple[
+        Int[np.ndarray, " n"], ...
+    ]  # codes; -1 is a level that the training rows do not have
     notes: tuple[str, ...]
     rows: Int[np.ndarray, " n"]
     place: str
@@ -69,7 +65,11 @@ class Recipe(Part):
                 source = sources.get(atom.expression)
                 if source is None and (atom.kind != "value" or atom.expression not in calls):
                     raise ValueError(f"{atom.expression!r} is not among the sources")
-                if source and (atom.kind == "level") != bool(source.levels) and atom.kind != "missing":
+                if (
+                    source
+                    and (atom.kind == "level") != bool(source.levels)
+                    and atom.kind != "missing"
+                ):
                     raise ValueError(f"{atom.expression!r} is of another kind")
                 if source and atom.kind == "level" and atom.level not in source.levels:
                     raise ValueError(f"{atom.level!r} is not a level of {atom.expression!r}")
@@ -78,8 +78,9 @@ class Recipe(Part):
     def apply(self, table: Any) -> NewRows:
         """The rows of another table as a model of the design needs them.
 
-        Levels that the training rows do not have count as the rest, or as the reference, and a note says
-        so. Rows with a missing cell are left out if the training rows were. Other columns are ignored.
+        Levels that the training rows do not have count as the rest, or as the reference, and a note
+        says so. Rows with a missing cell are left out if the training rows were. Other columns are
+        ignored.
         """
         names = dict.fromkeys([*(s.name for s in self.sources), *(g.name for g in self.groups)])
         frame = read_frame(table, tuple(names))
@@ -133,14 +134,18 @@ class Recipe(Part):
     def from_json(cls, text: str | bytes) -> "Recipe":
         """Read a recipe; ValueError if anything in it is not as `to_json` writes it."""
         if len(text) > LONGEST:
-            raise ValueError(f"the recipe has {len(text):,} characters, and at most {LONGEST:,} are read.")
+            raise ValueError(
+                f"the recipe has {len(text):,} characters, and at most {LONGEST:,} are read."
+            )
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part)[:40] for part in first["loc"]) or "recipe"
             why = str(first["msg"])[:200]
-            raise ValueError(f"the recipe cannot be read: {place}: {why}. Make it again.") from error
+            raise ValueError(
+                f"the recipe cannot be read: {place}: {why}. Make it again."
+            ) from error
 
 
 def group_codes(source: Source, cells: Any, na: tuple[str, ...]) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""Repeat the steps of a recipe: cells to values, missing cells to their fill, values to design columns."""
+"""Repeat the steps of a recipe: cells to values, missing cells to their fill, values to design
+columns.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .expressions import Expression, State, evaluate, parse_expression, tokens_of
+from .columns import printable
+from .expressions import Expression, State, evaluate, parse_expression, quote, tokens_of
 from .frame import Frame, check_memory
 from .readings import read_again
 from .schema import Atom, Call, Source, Step
@@ -39,7 +42,9 @@ def fill(sources: Iterable[Source], values: Values) -> Values:
     for source in sources:
         empty = values.missing[source.key]
         if source.fill is not None and empty.any():
-            stand_in = source.levels.index(source.fill) if isinstance(source.fill, str) else source.fill
+            stand_in = (
+                source.levels.index(source.fill) if isinstance(source.fill, str) else source.fill
+            )
             columns[source.key] = np.where(empty, stand_in, columns[source.key])
     return values._replace(columns=columns)
 
@@ -54,22 +59,26 @@ def learn_calls(texts: Iterable[str], values: Values) -> tuple[Call, ...]:
     for text, expression in parse_calls(texts).items():
         _, state = evaluate(expression, by_name(expression, values), None)
         if not np.isfinite(np.array([number for part in state for number in part])).all():
-            raise ValueError(f"formula: {text} has no finite numbers to learn. Look at its column.")
+            raise ValueError(
+                f"formula: {printable(text)} has no finite numbers to learn. Look at its column."
+            )
         calls.append(Call(text=text, state=state))
     return tuple(calls)
 
 
 def by_name(expression: Expression, values: Values) -> dict[str, np.ndarray]:
-    from .expressions import quote
-
     columns = {name: values.columns[quote(name)] for name in expression.names}
     for name, column in columns.items():
         if column.dtype.kind != "f":
-            raise ValueError(f"formula: {expression.text} needs numbers, and {name!r} has levels.")
+            raise ValueError(
+                f"formula: {printable(expression.text)} needs numbers, and {name!r} has levels."
+            )
     return columns
 
 
-def call_columns(calls: Iterable[Call], values: Values, frame: Frame, rows: np.ndarray) -> dict[str, np.ndarray]:
+def call_columns(
+    calls: Iterable[Call], values: Values, frame: Frame, rows: np.ndarray
+) -> dict[str, np.ndarray]:
     """The columns [n, k] of each call; ValueError if one is not finite."""
     columns = {}
     for call in calls:
@@ -80,12 +89,15 @@ def call_columns(calls: Iterable[Call], values: Values, frame: Frame, rows: np.n
         except (IndexError, KeyError, ValueError) as error:
             if isinstance(error, ValueError) and str(error).startswith("formula:"):
                 raise
-            raise ValueError(f"the recipe does not say what {call.text} has learned.") from error
+            raise ValueError(
+                f"the recipe does not say what {printable(call.text)} has learned."
+            ) from error
         wrong = np.flatnonzero(~np.isfinite(result).all(1))
         if len(wrong):
             row = rows[wrong[0]]
             raise ValueError(
-                f"formula: {call.text} is no finite number in {len(wrong)} rows, the first in "
+                f"formula: {printable(call.text)} is no finite number in {len(wrong)} rows, the "
+                "first in "
                 f"{frame.place} {row}. Change the formula or the cells."
             )
         columns[call.text] = result
@@ -117,6 +129,10 @@ def atom_values(
     if atom.kind == "level":
         return values.columns[atom.expression] == sources[atom.expression].levels.index(atom.level)
     if atom.expression in calls:
+        if atom.part >= calls[atom.expression].shape[1]:
+            raise ValueError(
+                f"the recipe has a column {atom.part + 1} of {printable(atom.expression)}."
+            )
         return calls[atom.expression][:, atom.part]
     return values.columns[atom.expression]
 
@@ -127,6 +143,8 @@ def missing_note(sources: Iterable[Source], values: Values, frame: Frame) -> str
     for source in sources:
         if (empty := values.missing[source.key]).any():
             first = frame.rows[int(np.argmax(empty))]
-            parts[source.name] = f"{empty.sum()} in column {source.name!r} (first in {frame.place} {first})"
+            parts[source.name] = (
+                f"{empty.sum()} in column {source.name!r} (first in {frame.place} {first})"
+            )
     listed = list(parts.values())
     return ", ".join(listed[:5]) + " and in other columns" * (len(listed) > 5)

@@ -33,8 +33,8 @@ def scale_steps(
             column /= scale
             if not (np.isfinite(scale) and scale > 0 and (np.abs(column) < LARGEST).all()):
                 raise ValueError(
-                    f"column {step.name!r} holds numbers that are too large, or too near to each other, "
-                    "to compute with. Rescale it."
+                    f"column {step.name!r} holds numbers that are too large, or too near to each "
+                    "other, to compute with. Rescale it."
                 )
             ready.append(step.model_copy(update={"center": center, "scale": scale}))
     return ready, raw
@@ -61,7 +61,9 @@ def drop_repeats(
     more = f", and {len(sentences) - MOST_LISTED} more" * (len(sentences) > MOST_LISTED)
     listed = ", ".join(sentences[:MOST_LISTED]) + more
     if not drop:
-        notes.append(f"Columns that follow from others stay in, so only the prior tells them apart: {listed}.")
+        notes.append(
+            f"Columns that follow from others stay in, so only the prior tells them apart: {listed}."
+        )
         return steps, x
     notes.append(f"Columns that follow from others were left out: {listed}.")
     chosen = np.setdiff1d(np.arange(len(steps)), out)

@@ -1,8 +1,9 @@
 """The parts of a recipe, as they are in its JSON: each says what is done with a column of a table.
 
-A design column is a product of atoms, then centred and scaled: `(atom * ... * atom - center) / scale`. An
-atom is the value of an expression (a column of the table, or a call of a formula such as `log(x)`), whether
-a row has one level of it, or whether its cell is missing. Reading a recipe runs no code of it.
+A design column is a product of atoms, then centred and scaled: `(atom * ... * atom - center) /
+scale`. An atom is the value of an expression (a column of the table, or a call of a formula such as
+`log(x)`), whether a row has one level of it, or whether its cell is missing. Reading a recipe runs
+no code of it.
 """
 
 from typing import Annotated, Literal

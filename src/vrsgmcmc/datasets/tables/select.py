@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .cells import FORMATS
-from .columns import list_names
+from .columns import list_names, printable
 from .frame import Frame, Text
 from .readings import MISSING, OTHER, Reading
 from .schema import Source
@@ -15,14 +15,19 @@ MOST_LEVELS = 30  # of a column; the rest are one level
 FEW = 20
 LONGEST_LEVEL = 100  # characters; longer ones are sentences
 ID_NAME = re.compile(
-    r"(?:^|[\W_])(?:id|idx|index|no|nr|row|rowid|rownum|rownames|key|uuid)\.?$|^unnamed: [0-9]+$", re.IGNORECASE
+    r"(?:^|[\W_])(?:id|idx|index|no|nr|row|rowid|rownum|rownames|key|uuid)\.?$|^unnamed: [0-9]+$",
+    re.IGNORECASE,
 )
 CAMEL_ID = re.compile(r"[a-z](?:Id|ID)$")
 
 
 def useless(name: str, reading: Reading) -> str:
     """Why a column says nothing about other rows, or ""."""
-    full = reading.values[~np.isnan(reading.values)] if reading.kind != "level" else reading.values[reading.values >= 0]
+    full = (
+        reading.values[~np.isnan(reading.values)]
+        if reading.kind != "level"
+        else reading.values[reading.values >= 0]
+    )
     if not len(full):
         return "empty"
     different = len(np.unique(full))
@@ -110,9 +115,14 @@ def fit_levels(
     if listed:
         if others := [levels[i] for i in present if levels[i] not in listed]:
             raise ValueError(
-                f"formula: {key} does not list {list_names([repr(v[:40]) for v in others], 5)}, which {name!r} has."
+                f"formula: {printable(key)} does not list "
+                f"{list_names([repr(v[:40]) for v in others], 5)}, which {name!r} has."
             )
-        present = [levels.index(level) for level in listed if level in levels and counts[levels.index(level)]]
+        present = [
+            levels.index(level)
+            for level in listed
+            if level in levels and counts[levels.index(level)]
+        ]
     chosen = present
     if len(present) > MOST_LEVELS:
         frequent = sorted(present, key=lambda number: -counts[number])[: MOST_LEVELS - 1]

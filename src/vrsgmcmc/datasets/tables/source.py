@@ -27,9 +27,9 @@ READERS = {
 def read_frame(table: Any, columns: Sequence[str] = ()) -> Frame:
     """The frame of a file or of a table in memory; only `columns`, if any are named.
 
-    Files: CSV (`.csv`, `.tsv`, `.txt`, `.csv.gz`), Parquet, Arrow, Feather, `.npz` and `.npy`. In memory:
-    frames of pandas and polars, tables of pyarrow, and dicts of arrays. Names are checked before rows are
-    read, and nothing is unpickled.
+    Files: CSV (`.csv`, `.tsv`, `.txt`, `.csv.gz`), Parquet, Arrow, Feather, `.npz` and `.npy`.
+    In memory: frames of pandas and polars, tables of pyarrow, and dicts of arrays. Names are
+    checked before rows are read, and nothing is unpickled.
     """
     wanted = tuple(columns)
     if isinstance(table, Frame):
@@ -37,7 +37,7 @@ def read_frame(table: Any, columns: Sequence[str] = ()) -> Frame:
         return table._replace(columns={name: table.columns[name] for name in names})
     if isinstance(table, str | Path):
         return read_file(Path(table), wanted)
-    if type(table).__module__.startswith("pandas."):
+    if type(table).__module__.partition(".")[0] == "pandas":
         return pandas_frame(table, wanted)
     if isinstance(table, Mapping):
         return mapping_frame(table, wanted)

@@ -42,7 +42,9 @@ def choose_target(name: str, reading: Reading, model: str = "") -> Choice:
     if not different.size:
         raise ValueError(f"target {name!r} has no values.")
     if different.size == 1:
-        raise ValueError(f"target {name!r} is {number_text(different[0])} in every row: nothing to predict.")
+        raise ValueError(
+            f"target {name!r} is {number_text(different[0])} in every row: nothing to predict."
+        )
     whole = bool((different == np.round(different)).all()) and reading.kind == "number"
     kind = KINDS.get(model) or usual_kind(values, different, whole)
     if kind == "classes":
@@ -57,14 +59,17 @@ def choose_target(name: str, reading: Reading, model: str = "") -> Choice:
         return check_classes(name, codes, labels, model, f"it has {why}")
     if kind == "count":
         if not whole or different[0] < 0 or different[-1] > LARGEST_COUNT:
+            wrong = number_text(different[0] if different[0] < 0 else different[-1])
             raise ValueError(
-                f"target {name!r} has {number_text(different[0] if different[0] < 0 else different[-1])}, "
-                f"and {model} needs counts: whole numbers that are not negative. Use linear."
+                f"target {name!r} has {wrong}, and {model} needs counts: whole numbers that are not "
+                "negative. Use linear."
             )
         why = "" if model else ": it has whole numbers from 0 with small ones the most frequent"
         return Choice("count", model, (), values, f"{name!r} is a count{why}.")
     why = f"it has {different.size} different values"
-    return Choice("number", model if model in KINDS else "linear", (), values, f"{name!r} is a number: {why}.")
+    return Choice(
+        "number", model if model in KINDS else "linear", (), values, f"{name!r} is a number: {why}."
+    )
 
 
 def usual_kind(values: np.ndarray, different: np.ndarray, whole: bool) -> str:
@@ -106,7 +111,9 @@ def check_classes(
             "classes. Choose another target."
         )
     if model == "logistic" and len(labels) > 2:
-        raise ValueError(f"target {name!r} has {len(labels)} classes, and logistic has two. Use softmax.")
+        raise ValueError(
+            f"target {name!r} has {len(labels)} classes, and logistic has two. Use softmax."
+        )
     chosen = model or ("logistic" if len(labels) == 2 else "softmax")
     event = f", and {labels[1]!r} is the event" if len(labels) == 2 else ""
     note = f"{name!r} has {len(labels)} classes: {why}{event}."

@@ -3,9 +3,9 @@
     design = treat("patients.csv", "outcome", test_fraction=0.2)
     design.x, design.y, design.target.model, design.notes; design.test; design.recipe.apply(new_rows)
 
-Text becomes levels, dates become days, money becomes numbers; names and ids are left out; rows with missing
-cells are left out, or their cells are filled in; columns that repeat others are left out. What is learned
-(means, levels, fills) is learned from the training rows.
+Text becomes levels, dates become days, money becomes numbers; names and ids are left out; rows with
+missing cells are left out, or their cells are filled in; columns that repeat others are left out.
+What is learned (means, levels, fills) is learned from the training rows.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from .. import transforms
 from .design import Design, Group, design_columns, design_target
+from .expressions import quote
 from .plan import Plan, choose_rows, read_plan
 from .recipe import Recipe
 from .replay import call_columns, fill, learn_calls, raw_columns, read_values
@@ -75,7 +76,9 @@ def treat(
     rows, impute = choose_rows(plan, missing, notes)
     train, test = split_rows(rows, test_fraction, seed)
     sources = {
-        key: fit_source(key, plan.names[key], reading, train, impute, notes, plan.listed.get(key, ()))
+        key: fit_source(
+            key, plan.names[key], reading, train, impute, notes, plan.listed.get(key, ())
+        )
         for key, reading in plan.readings.items()
     }
     frame = rows_of(plan.frame, train)
@@ -119,10 +122,8 @@ def split_rows(rows: np.ndarray, test_fraction: float, seed: int) -> tuple[np.nd
 
 def used_sources(sources: dict[str, Source], calls: Any, steps: list[Any]) -> tuple[Source, ...]:
     """The sources that some column needs; new rows need no others."""
-    from .expressions import quote
-
     needed = {atom.expression for step in steps for atom in step.atoms}
-    for call in calls:
+    if calls:
         needed |= {quote(name) for step in steps for name in step.sources}
     return tuple(source for key, source in sources.items() if key in needed)
 
@@ -133,7 +134,11 @@ def fit_target(
     """The stored target, its values for a model, and a sentence."""
     kind, model, labels, y, note = choice
     if kind == "classes":
-        return Goal(name=name, kind="classes", labels=labels, model=model), y, f"{note} Model: {model}."
+        return (
+            Goal(name=name, kind="classes", labels=labels, model=model),
+            y,
+            f"{note} Model: {model}.",
+        )
     if kind == "count":
         counts = np.where(np.isnan(y), 0, y).astype(np.int32)
         if model == "":
@@ -143,7 +148,9 @@ def fit_target(
         return Goal(name=name, kind="count", model=model), counts, f"{note} Model: {model}."
     center, scale = float(y[train].mean()), float(y[train].std())
     if not 0 < scale < np.inf:
-        raise ValueError(f"target {name!r} is constant in the training rows, or too large to compute with.")
+        raise ValueError(
+            f"target {name!r} is constant in the training rows, or too large to compute with."
+        )
     goal = Goal(name=name, kind="number", center=center, scale=scale, model=model)
     return goal, (y - center) / scale, f"{note} Model: {model}."
 
@@ -170,7 +177,8 @@ def add_test(design: Design, plan: Plan, y: np.ndarray, test: np.ndarray) -> Des
     sizes = f"{len(design.y)} rows are for training and {len(test)}, drawn at random, for testing."
     notes = (*design.notes, sizes, *(f"In the test rows: {note}" for note in again.notes))
     members = tuple(
-        group._replace(codes=codes) for group, codes in zip(design.groups, again.groups, strict=True)
+        group._replace(codes=codes)
+        for group, codes in zip(design.groups, again.groups, strict=True)
     )
     design = design._replace(notes=notes)
     return design._replace(
