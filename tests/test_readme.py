@@ -219,7 +219,14 @@ def test_the_effects_of_the_page_about_tables_are_as_shown(elsewhere, capsys):
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
-        *("README.md", "choosing.md", "conventions.md", "data.md", "doors-tables.md", "extending.md"),
+        *(
+            "README.md",
+            "choosing.md",
+            "conventions.md",
+            "data.md",
+            "doors-tables.md",
+            "extending.md",
+        ),
         *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]
 
