@@ -26,6 +26,7 @@ from .interop import from_flax as from_flax
 from .interop import from_haiku as from_haiku
 from .interop import from_numpyro as from_numpyro
 from .interop import gradient_estimator as gradient_estimator
+from .interop import table as table
 from .interop import to_blackjax as to_blackjax
 from .interop import to_optax as to_optax
 from .models import glm as glm
