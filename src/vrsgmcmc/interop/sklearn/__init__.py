@@ -1,0 +1,5 @@
+"""Estimators of scikit-learn that sample: regressions and small networks with whole posteriors."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,3 @@
+"""Checks of scikit-learn that a sampler does not pass, and why."""
+
+EXPECTED_FAILURES = {}
