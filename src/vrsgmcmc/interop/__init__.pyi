@@ -1,1 +1,2 @@
+from . import sklearn as sklearn
 from .problem import Problem as Problem

@@ -1,4 +1,4 @@
-from .exceptions import EXPECTED_FAILURES as EXPECTED_FAILURES
+from .failures import EXPECTED_FAILURES as EXPECTED_FAILURES
 from .linear import BayesianLinearRegression as BayesianLinearRegression
 from .logistic import BayesianLogisticRegression as BayesianLogisticRegression
 from .networks import BayesianMLPClassifier as BayesianMLPClassifier

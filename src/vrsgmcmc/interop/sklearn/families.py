@@ -1,4 +1,6 @@
-"""Linear predictors with weighted rows, as `core.GLM`s: log p(y | w) = sum_i weight_i likelihood(x_i . w, y_i).
+"""Linear predictors with weighted rows, as `core.GLM`s.
+
+    log p(y | w) = sum_i weight_i likelihood(x_i . w, y_i)
 
 Several classes: K - 1 predictors, which an orthonormal contrast takes to K logits that sum to zero, so
 that no class is a reference and nothing is there twice.

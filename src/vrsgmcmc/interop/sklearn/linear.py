@@ -4,8 +4,9 @@ x and y are in standard columns, w and b have the priors of `priors`, and
 
     p(sigma) ~ exp(-sigma^2 / 2 - QUIET^2 / (2 sigma^2)),
 
-half-normal but for a floor, without which an exact fit would have no posterior. For N rows with weights
-m_i, the likelihood is a function of the triangle R of the QR decomposition of the rows sqrt(m_i) (x_i, y_i):
+half-normal but for a floor, without which an exact fit would have no posterior. For N rows with
+weights m_i, the likelihood is a function of the triangle R in the QR decomposition of the rows
+sqrt(m_i) (x_i, y_i):
 
     sum_i m_i (y_i - x_i . w)^2 = |R (-w, 1)|^2.
 
@@ -40,9 +41,12 @@ class NoisePrior:
     slopes: Any
 
     def __call__(self, params: dict[str, Float[Array, "..."]]) -> Scalar:
-        log_sigma = params["log_sigma"]
-        scale = jnp.exp(2 * log_sigma) + QUIET**2 * jnp.exp(-2 * log_sigma)
-        return self.slopes(params["w"]) + log_sigma - scale / 2
+        return self.slopes(params["w"]) + log_noise(params["log_sigma"])
+
+
+def log_noise(log_sigma: Float[Array, ""]) -> Scalar:
+    """log p(log sigma), up to a constant."""
+    return log_sigma - 0.5 * (jnp.exp(2 * log_sigma) + QUIET**2 * jnp.exp(-2 * log_sigma))
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,9 @@ class BayesianLinearRegression(RegressorMixin, LinearPredictor):
             noise = self.noise_scale / scale
             x, z, one = as_arrays(x / noise, z / noise, np.ones(len(x)), rows=rows)
             posterior = weighted_glm(likelihoods.gaussian(), self._prior())
-            w = self._sample(posterior, (x, (z, one)), jnp.asarray(self._warm(start), float))
+            w = self._sample(
+                posterior, (x, (z, one)), jnp.asarray(self._warm(start), float), ess=self.ess
+            )
             self._last = w.mean(axis=0)
             return w, np.full(len(w), float(self.noise_scale))
         sigma = np.sqrt(np.sum((z - x @ start) ** 2) / total + QUIET**2)
@@ -126,7 +132,7 @@ class BayesianLinearRegression(RegressorMixin, LinearPredictor):
         count = np.full(len(x), total / len(x))
         init = {"w": jnp.asarray(start[:-1], float), "log_sigma": jnp.asarray(start[-1], float)}
         posterior = Posterior(NoisePrior(self._prior()), TriangleLoglik())
-        draws = self._sample(posterior, as_arrays(x, z, count, rows=rows), init)
+        draws = self._sample(posterior, as_arrays(x, z, count, rows=rows), init, ess=self.ess)
         self._last = np.append(draws["w"].mean(axis=0), draws["log_sigma"].mean())
         return draws["w"], scale * np.exp(draws["log_sigma"])
 

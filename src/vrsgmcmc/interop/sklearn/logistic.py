@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 
 from vrsgmcmc.models import likelihoods
 
-from .families import Contrasts, contrasts, weighted_glm
+from .base import check_classes, draw_classes
+from .families import Contrasts, contrasts
 from .predictor import LinearPredictor
 
 
@@ -26,8 +26,8 @@ class BayesianLogisticRegression(ClassifierMixin, LinearPredictor):
 
     Parameters are those of `LinearPredictor`. `predict_proba` is the mean over the posterior.
 
-    - `coef_`, `coef_std_`: posterior means and sds, [1, d] for two classes, else [K, d], in units of the
-      columns. With several classes they sum to zero over the classes.
+    - `coef_`, `coef_std_`: posterior means and sds, [1, d] for two classes, else [K, d], in units of
+      the columns. With several classes they sum to zero over the classes.
     - `intercept_`: [1] or [K]; `coef_draws_`, `intercept_draws_`: the same with an axis of draws.
     """
 
@@ -35,19 +35,13 @@ class BayesianLogisticRegression(ClassifierMixin, LinearPredictor):
         """Sample the posterior of the coefficients."""
         self._check_parameters()
         X, y, weight = self._rows(X, y, sample_weight)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        self.classes_, labels = check_classes(self, y)
         count = len(self.classes_)
-        if count < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least 2 classes in the data, but the data "
-                f"contain only one class: {self.classes_[0]!r}."
-            )
-        family = likelihoods.bernoulli() if count == 2 else Contrasts(count)
         design = self._design(X, weight)
         residual = np.eye(count)[labels] - np.bincount(labels, weight) / weight.sum()
         residual = residual[:, 1] if count == 2 else residual @ contrasts(count)
         start = np.zeros((design.shape[1], *residual.shape[1:]))
+        family = likelihoods.bernoulli() if count == 2 else Contrasts(count)
         w = self._sample_linear(family, design, labels, weight, start, residual)
         w = w[..., None] if count == 2 else w @ contrasts(count).T
         slopes, intercepts = self._in_units(w)
@@ -67,9 +61,8 @@ class BayesianLogisticRegression(ClassifierMixin, LinearPredictor):
         """Draws of y from the posterior predictive distribution, [n, n_samples]."""
         X, random = self._validated(X), check_random_state(random_state)
         pick = random.randint(len(self.coef_draws_), size=n_samples)
-        heights = np.cumsum(self._probabilities(self._predictors(X, pick)), axis=-1)
-        index = np.sum(random.uniform(size=(*heights.shape[:2], 1)) > heights, axis=-1)
-        return self.classes_[np.minimum(index, len(self.classes_) - 1)]
+        probabilities = self._probabilities(self._predictors(X, pick))
+        return self.classes_[draw_classes(probabilities, random)]
 
     @staticmethod
     def _probabilities(eta: np.ndarray) -> np.ndarray:

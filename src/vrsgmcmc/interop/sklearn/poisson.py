@@ -22,8 +22,8 @@ LARGEST_RATE = 1e15  # what NumPy draws a Poisson number of
 class BayesianPoissonRegression(RegressorMixin, LinearPredictor):
     """Regression of counts with a logarithmic link, sampled.
 
-    Parameters are those of `LinearPredictor`. `coef_` [d] and `intercept_` are posterior means, in units
-    of the columns, with `coef_std_`; `coef_draws_`, `intercept_draws_` the draws.
+    Parameters are those of `LinearPredictor`. `coef_` [d] and `intercept_` are posterior means, in the
+    units of the columns, with `coef_std_`; `coef_draws_`, `intercept_draws_` the draws.
     """
 
     def __sklearn_tags__(self) -> Any:

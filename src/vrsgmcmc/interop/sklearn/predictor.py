@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .base import Sampler, blocks, some_rows
-from .columns import as_arrays, as_weight, measure_columns
+from .columns import as_arrays, measure_columns
 from .families import weighted_glm
 from .priors import INTERCEPT, Normal, SampledScale, draw_scales
 
@@ -47,13 +47,6 @@ class LinearPredictor(Sampler):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, Any, Any]:
-        """Validated rows with their weights; those of weight 0 are left out."""
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **options)
-        weight = as_weight(sample_weight, len(X))
-        some = weight > 0
-        return X[some], y[some], weight[some]
-
     def _design(self, X: np.ndarray, weight: np.ndarray) -> np.ndarray:
         self._columns = measure_columns(X, weight, self.fit_intercept)
         return self._columns.design(X, self.prior_scale, self.fit_intercept)
@@ -78,7 +71,7 @@ class LinearPredictor(Sampler):
         start = self._warm(start + newton_step(design, residual, weight))
         x, *rest = as_arrays(design, y, weight)
         posterior = weighted_glm(family, self._prior())
-        w = self._sample(posterior, (x, tuple(rest)), jnp.asarray(start, float))
+        w = self._sample(posterior, (x, tuple(rest)), jnp.asarray(start, float), ess=self.ess)
         self._last = w.mean(axis=0)
         return w
 

@@ -1,13 +1,14 @@
 """Priors of standardised coefficients.
 
-The coefficients w [d] of standard columns have a scale s that is a parameter, w | s ~ N(0, s^2 I), and is
-integrated out, so that there is no funnel to sample and a linear model keeps its exact Hessian:
+The coefficients w [d] of standard columns have a scale s that is a parameter, w | s ~ N(0, s^2 I), and
+is integrated out, so that there is no funnel to sample and a linear model keeps its exact Hessian:
 
     1 / s^2 = 1 / (d WIDE^2) + g,   p(g) ~ g^((d - 3) / 2) exp(-g FLOOR^2 / 2) s^d,
     log p(w) = -(d - 1)/2 log(1 + |w|^2 / FLOOR^2) - |w|^2 / (2 d WIDE^2) + constant.
 
 For s this is nearly the half-normal prior with sd WIDE, pushed off zero:
-p(s) ~ exp(-s^2 / (2 WIDE^2) - FLOOR^2 / (2 s^2)). Given w, g ~ Gamma((d - 1)/2, rate (FLOOR^2 + |w|^2)/2).
+p(s) ~ exp(-s^2 / (2 WIDE^2) - FLOOR^2 / (2 s^2)). Given w, g is a draw of the gamma distribution with
+shape (d - 1) / 2 and rate (FLOOR^2 + |w|^2) / 2.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class SampledScale:
-    """Coefficients with a common scale that is integrated out; an intercept, the last of w, is N(0, 1)."""
+    """Coefficients with a common scale, integrated out; an intercept, the last of w, is N(0, 1)."""
 
     intercept: bool
 

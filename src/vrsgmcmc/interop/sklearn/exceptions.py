@@ -1,3 +1,0 @@
-"""Checks of scikit-learn that a sampler does not pass, and why."""
-
-EXPECTED_FAILURES = {}
