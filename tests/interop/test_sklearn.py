@@ -108,6 +108,7 @@ def test_linear_coefficients_with_fixed_scales_have_the_closed_form():
     np.testing.assert_allclose(sd, expected, rtol=0.03)
 
 
+@pytest.mark.slow
 def test_linear_regression_samples_its_noise_and_the_scale_of_its_coefficients(linear):
     """A sum over a grid of (w_1, w_2, log sigma), with the scale and the intercept integrated out."""
     from vrsgmcmc.interop.sklearn.priors import FLOOR, WIDE
@@ -156,6 +157,7 @@ def test_the_scale_of_the_coefficients_is_integrated_out_as_the_page_says():
     assert scales.mean() == pytest.approx(expected / total, rel=0.02)
 
 
+@pytest.mark.slow
 def test_weights_are_repetitions_within_monte_carlo_error(logistic):
     weight = RNG.integers(0, 3, len(X))
     rows = np.repeat(np.arange(len(X)), weight)
@@ -167,7 +169,7 @@ def test_weights_are_repetitions_within_monte_carlo_error(logistic):
     np.testing.assert_allclose(two.predict_proba(X), one, atol=0.02)
 
 
-def test_predictions_are_means_over_the_posterior(logistic, linear):
+def test_probabilities_are_means_over_the_posterior(logistic):
     eta = X @ logistic.coef_draws_[:, 0].T + logistic.intercept_draws_[:, 0]
     some = np.unique(np.linspace(0, len(eta[0]) - 1, min(len(eta[0]), 2000)).round().astype(int))
     expected = (1 / (1 + np.exp(-eta[:, some]))).mean(axis=1)
@@ -178,6 +180,10 @@ def test_predictions_are_means_over_the_posterior(logistic, linear):
     drawn = logistic.sample_y(X, 4000, random_state=0)
     assert drawn.shape == (60, 4000)
     np.testing.assert_allclose((drawn == "yes").mean(axis=1), expected, atol=0.05)
+
+
+@pytest.mark.slow
+def test_numbers_are_predicted_with_their_spread(linear):
     mean, sd = linear.predict(X, return_std=True)
     np.testing.assert_allclose(mean, linear.predict(X))
     drawn = linear.sample_y(X, 4000, random_state=0)
@@ -186,6 +192,7 @@ def test_predictions_are_means_over_the_posterior(logistic, linear):
     assert linear.score(X, NUMBERS) > 0.3
 
 
+@pytest.mark.slow
 def test_counts_are_sampled_in_the_columns_own_units():
     model = BayesianPoissonRegression(random_state=0).fit(X, COUNTS)
     np.testing.assert_allclose(model.coef_, [0.32, -0.012], atol=0.15)
@@ -231,9 +238,7 @@ def test_nothing_is_printed_and_the_verdict_is_kept(logistic, capsys):
 
 def test_a_result_that_is_not_good_warns():
     model = BayesianLogisticRegression(prior_scale=1.0, ess=20, random_state=0)
-    with pytest.warns(
-        ConvergenceWarning, match=r"BayesianLogisticRegression: Not good: the (mean|sd)"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"BayesianLogisticRegression: Not good: "):
         model.fit(X, LABELS)
 
 
@@ -250,6 +255,7 @@ def test_what_is_not_meant_is_refused():
         BayesianLinearRegression().fit(X, NUMBERS, sample_weight=-np.ones(60))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_networks_predict_classes_and_numbers():
     network = BayesianMLPClassifier(hidden=5, budget="100 passes", random_state=0)

@@ -54,11 +54,13 @@ def as_weight(sample_weight: Any, rows: int) -> np.ndarray:
             f"sample_weight must be one number for each of the {rows} rows of X, got the shape "
             f"{weight.shape}."
         )
-    if weight.min() < 0 or not weight.any():
+    if weight.min() < 0:
         raise ValueError(
-            "sample_weight must be 0 or positive, and not 0 for every row: a weight says how often "
-            "a row counts."
+            f"sample_weight must be 0 or positive, got {weight.min():g}: a weight says how often a row "
+            "counts."
         )
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row, so there is nothing to learn from.")
     return weight
 
 
