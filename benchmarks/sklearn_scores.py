@@ -4,10 +4,10 @@
 
 Repeated 5-fold cross-validation with the same folds for all, and scaling inside the pipeline. For each
 fold: the mean log loss of the test rows (NLL; that of a number is Gaussian, with the sd that the model
-says, or for scikit-learn's the residual sd of the training rows), Brier score (the sum over classes) and
-expected calibration error (10 bins of the largest probability). Rows go to results/sklearn/scores.csv,
-where those of the same table, model, repeat and fold are replaced. The summary has the difference of the
-NLLs, ours less theirs, with its standard error over the folds.
+says, or for scikit-learn's the residual sd of the training rows), Brier score (the sum over classes)
+and expected calibration error (10 bins of the largest probability). Rows go to
+results/sklearn/scores.csv, where those of the same table, model, repeat and fold are replaced. The
+summary has the difference of the NLLs, ours less theirs, with its standard error over the folds.
 """
 
 import argparse
@@ -184,8 +184,8 @@ def main() -> None:
             "summary": summarise(rows),
         }
         (options.out / "scores.json").write_text(json.dumps(record, indent=1) + "\n")
-    for line in record["summary"]:
-        print(line)
+        for line in record["summary"]:
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -355,3 +355,12 @@ def test_defaults_are_good_on_tables_of_scikit_learn():
     assert warm.accuracy_.good
     x, y = load_diabetes(return_X_y=True)
     assert BayesianLinearRegression(random_state=0).fit(x, y).accuracy_.good
+
+
+def test_without_scikit_learn_the_door_says_what_to_install():
+    import subprocess
+    import sys
+
+    code = "import sys; sys.modules['sklearn'] = None; import vrsgmcmc as vr; vr.sklearn"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'vrsgmcmc[sklearn]'" in done.stderr.splitlines()[-1]

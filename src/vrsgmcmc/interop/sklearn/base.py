@@ -25,6 +25,11 @@ BLOCK = 2**22  # numbers of one block of predictions
 class Sampler(BaseEstimator):
     """Base of all: it samples a posterior when it is fitted."""
 
+    budget: Any
+    num_chains: int
+    random_state: Any
+    verbose: bool
+
     def _check_parameters(self) -> None:
         name = type(self).__name__
         for parameter in ("prior_scale", "noise_scale", "ess"):

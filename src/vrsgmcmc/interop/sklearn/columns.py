@@ -46,9 +46,8 @@ def as_weight(sample_weight: Any, rows: int) -> np.ndarray:
     """Weights [N], 1 where none are given."""
     if sample_weight is None:
         return np.ones(rows)
-    weight = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-    )
+    options: Any = {"ensure_2d": False, "dtype": np.float64, "input_name": "sample_weight"}
+    weight = check_array(sample_weight, **options)
     if weight.shape != (rows,):
         raise ValueError(
             f"sample_weight must be one number for each of the {rows} rows of X, got the shape "

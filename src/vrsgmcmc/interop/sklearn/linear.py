@@ -155,7 +155,8 @@ class BayesianLinearRegression(RegressorMixin, LinearPredictor):
 
 def triangulate(design: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """R [at most p + 1, p + 1] with |R (-w, 1)|^2 = sum_i weight_i (y_i - x_i . w)^2."""
-    return np.linalg.qr(np.sqrt(weight)[:, None] * np.hstack([design, y]), mode="r")
+    rows: Any = np.linalg.qr(np.sqrt(weight)[:, None] * np.hstack([design, y]), mode="r")
+    return rows
 
 
 def solve_ridge(x: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -73,7 +73,8 @@ class Network(Sampler):
     def _validated(self, X: Any) -> np.ndarray:
         """Rows to predict, in standard columns."""
         check_is_fitted(self)
-        return self._columns.apply(validate_data(self, X, dtype=np.float64, reset=False))
+        rows: Any = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._columns.apply(rows)
 
     def _outputs(self, x: np.ndarray, draws: np.ndarray) -> np.ndarray:
         some = {name: leaf[draws] for name, leaf in self.draws_.items()}

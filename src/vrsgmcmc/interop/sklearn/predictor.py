@@ -77,8 +77,8 @@ class LinearPredictor(Sampler):
 
     def _warm(self, start: np.ndarray) -> np.ndarray:
         """With `warm_start` the mean of the last fit, if it has the same shape; else `start`."""
-        last = getattr(self, "_last", None)
-        return last if self.warm_start and np.shape(last) == start.shape else start
+        last = getattr(self, "_last", start)
+        return last if self.warm_start and last.shape == start.shape else start
 
     def _in_units(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slopes [draw, d, ...] and intercepts [draw, 1, ...] in units of the columns."""
@@ -110,7 +110,8 @@ class LinearPredictor(Sampler):
     def _validated(self, X: Any) -> np.ndarray:
         """Rows to predict."""
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        rows: Any = validate_data(self, X, dtype=np.float64, reset=False)
+        return rows
 
     def _mean_over_draws(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """The mean over draws of a function of the predictors [row, draw, K]."""

@@ -155,8 +155,7 @@ class Target:
         return -np.asarray(product, np.float64)
 
     def prior_hessian(self, x: Vector) -> Matrix:
-        hessian = -np.asarray(_prior_hessian(self.posterior, self.params(x)), np.float64)
-        return (hessian + hessian.T) / 2
+        return self.prior_hessians(x[None])[0]
 
     def prior_hessians(self, points: np.ndarray) -> np.ndarray:
         """The prior's H at each of the rows of `points`, a few at once."""
@@ -255,12 +254,6 @@ def _prior_slope(posterior: core.Posterior, params: core.Params):
 def _prior_product(posterior: core.Posterior, params: core.Params, direction: Any):
     flat, unravel = ravel_pytree(params)
     return jax.jvp(jax.grad(lambda x: posterior.logprior(unravel(x))), (flat,), (direction,))[1]
-
-
-@core.bounded_jit
-def _prior_hessian(posterior: core.Posterior, params: core.Params):
-    flat, unravel = ravel_pytree(params)
-    return jax.hessian(lambda x: posterior.logprior(unravel(x)))(flat)
 
 
 @core.bounded_jit
