@@ -202,11 +202,26 @@ def test_the_networks_of_networks_learn_what_they_are_shown(elsewhere, capsys):
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
 
 
+def test_the_door_of_scikit_learn_prints_names_and_a_verdict(elsewhere, capsys):
+    (names,) = execute(ROOT / "docs" / "doors-sklearn.md")
+    *coefficients, verdict, _ = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in coefficients] == ["alcohol", "hue", "proline"]
+    assert verdict.startswith("Good: ")
+    assert names["model"].score(names["test"], names["y_test"]) > 0.8
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
-        *("README.md", "choosing.md", "conventions.md", "data.md", "extending.md"),
-        *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
+        *("README.md", "choosing.md", "conventions.md", "data.md", "doors-sklearn.md"),
+        *(
+            "extending.md",
+            "networks.md",
+            "planning.md",
+            "runs.md",
+            "theory.md",
+            "variance-reduction.md",
+        ),
     ]
 
 

@@ -243,8 +243,9 @@ def test_a_result_that_is_not_good_warns():
 
 
 def test_what_is_not_meant_is_refused():
-    with pytest.raises(NotFittedError):
-        BayesianLinearRegression().predict(X)
+    for kind in ALL:
+        with pytest.raises(NotFittedError):
+            kind().predict(X)
     with pytest.raises(ValueError, match="at least 2 classes"):
         BayesianLogisticRegression().fit(X, np.ones(60))
     with pytest.raises(ValueError, match=r"prior_scale"):

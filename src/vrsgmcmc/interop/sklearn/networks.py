@@ -108,7 +108,8 @@ class BayesianMLPClassifier(ClassifierMixin, Network):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws of y from the posterior predictive distribution, [n, n_samples]."""
