@@ -254,12 +254,21 @@ def test_the_effects_of_the_page_about_tables_are_as_shown(elsewhere, capsys):
     assert last["scores"].model["rmse"] < 0.5 * last["scores"].baseline["rmse"]
 
 
+@pytest.mark.slow
+def test_the_door_of_scikit_learn_prints_names_and_a_verdict(elsewhere, capsys):
+    (names,) = execute(ROOT / "docs" / "doors-sklearn.md")
+    *coefficients, verdict, _ = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in coefficients] == ["alcohol", "hue", "proline"]
+    assert verdict.startswith("Good: ")
+    assert names["model"].score(names["test"], names["y_test"]) > 0.8
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
         *("README.md", "choosing.md", "conventions.md", "data.md"),
-        *("doors-blackjax-optax.md", "doors-networks.md", "doors-numpyro.md", "doors-tables.md"),
-        "extending.md",
+        *("doors-blackjax-optax.md", "doors-networks.md", "doors-numpyro.md", "doors-sklearn.md"),
+        *("doors-tables.md", "extending.md"),
         "index.md",  # whose code is that of the README
         *("networks.md", "planning.md", "results.md", "runs.md", "theory.md"),
         "variance-reduction.md",
