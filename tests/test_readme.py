@@ -88,6 +88,7 @@ def test_the_step_sizes_of_choosing_behave_as_it_says(elsewhere):
     assert spread[5.0] > 1.5 * spread[0.5]
 
 
+@pytest.mark.slow
 def test_the_integrator_of_extending_is_exact_where_sgld_is_not(elsewhere, capsys):
     *_, names = execute(ROOT / "docs" / "extending.md")
     sgld, averaged, anchor, error = map(float, capsys.readouterr().out.split())
