@@ -1,7 +1,8 @@
 """Standardise, split and extend tables of data."""
 
 import numpy as np
-from jaxtyping import ArrayLike, Float, Real, Shaped
+from jaxtyping import Float, Real, Shaped
+from numpy.typing import ArrayLike
 
 
 def standardise(

@@ -11,6 +11,7 @@ import psutil
 
 from ..arrays import array_errors, read_array, read_header
 from .columns import LONGEST_LABEL, MOST_COLUMNS, Table, check_width, choose_columns
+from .frame import Cells, Encoder, Frame, check_memory, choose_names
 
 SAVE_AGAIN = "Save it again with numpy, as arrays of numbers: array.astype(float)."
 
@@ -42,7 +43,23 @@ class Column(NamedTuple):
     number: int | None
 
 
+class Arrays(NamedTuple):
+    """The arrays of a file, before they are read."""
+
+    headers: dict[str, Header]
+    columns: dict[str, Column]
+    load: Callable[[str], np.ndarray]
+
+
 def read_npz(path: Path, target: str, features: Sequence[str]) -> Table:
+    return array_table(path, open_npz(path, target), target, features)
+
+
+def npz_frame(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+    return array_frame(path, open_npz(path), wanted)
+
+
+def open_npz(path: Path, target: str | None = None) -> Arrays:
     with array_errors(path, SAVE_AGAIN), zipfile.ZipFile(path) as archive:
         members = {
             m.filename.removesuffix(".npy"): m for m in archive.infolist()[: MOST_COLUMNS + 1]
@@ -66,10 +83,10 @@ def read_npz(path: Path, target: str, features: Sequence[str]) -> Table:
             with archive.open(members[name]) as file:
                 return read_array(file)
 
-    return array_table(path, headers, columns, target, features, load)
+    return Arrays(headers, columns, load)
 
 
-def check_shapes(path: Path, headers: dict[str, Header], target: str) -> None:
+def check_shapes(path: Path, headers: dict[str, Header], target: str | None) -> None:
     """Refuse arrays that are no columns, that differ in length, or that are too wide."""
     for name, (shape, _) in headers.items():
         if len(shape) not in ((1,) if name == target else (1, 2)):
@@ -86,6 +103,18 @@ def check_shapes(path: Path, headers: dict[str, Header], target: str) -> None:
 
 
 def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
+    arrays = open_npy(path)
+    width = len(arrays.columns)
+    if target.lstrip("-").isdecimal() and len(target) < 10 and -width <= int(target) < 0:
+        target = str(width + int(target))  # -1 is the last column
+    return array_table(path, arrays, target, features)
+
+
+def npy_frame(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+    return array_frame(path, open_npy(path), wanted)
+
+
+def open_npy(path: Path) -> Arrays:
     with array_errors(path, SAVE_AGAIN), path.open("rb") as file:
         header = Header(*read_header(file))
         header.check_length(path.stat().st_size - file.tell())
@@ -94,26 +123,45 @@ def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
             f"{path} has shape {header.shape}; a table has two axes, rows and columns."
         )
     check_width(path, width := header.width)
-    if target.lstrip("-").isdecimal() and len(target) < 10 and -width <= int(target) < 0:
-        target = str(width + int(target))  # -1 is the last column
     columns = {str(j): Column("", j) for j in range(width)}
 
     def load(name: str) -> np.ndarray:
         with array_errors(path, SAVE_AGAIN), path.open("rb") as file:
             return read_array(file)
 
-    return array_table(path, {"": header}, columns, target, features, load)
+    return Arrays({"": header}, columns, load)
 
 
-def array_table(
-    path: Path,
-    headers: dict[str, Header],
-    columns: dict[str, Column],
-    target: str,
-    features: Sequence[str],
-    load: Callable[[str], np.ndarray],
-) -> Table:
-    """The table of the columns that are chosen from an array file; `load` reads an array of it."""
+def array_frame(path: Path, arrays: Arrays, wanted: tuple[str, ...]) -> Frame:
+    """The frame of the columns `wanted` of an array file, or of all."""
+    headers, columns, load = arrays
+    names = choose_names(str(path), columns, wanted)
+    for name in names:
+        if (dtype := headers[columns[name].array].dtype).kind not in "biufUM":
+            raise ValueError(f"{path}: column {name!r} has dtype {dtype}. {SAVE_AGAIN}")
+    used = dict.fromkeys(columns[name].array for name in names)
+    check_memory(str(path), 3 * sum(headers[array].nbytes for array in used))
+    if not all(headers[array].shape[0] for array in used):
+        raise ValueError(f"{path} has no rows of data.")
+    ready = {array: load(array) for array in used}
+    cells: dict[str, Cells] = {}
+    for name in names:
+        array, number = columns[name]
+        cells[name] = plain_cells(ready[array] if number is None else ready[array][:, number])
+    return Frame(cells, np.arange(len(next(iter(ready.values())))), "row", str(path))
+
+
+def plain_cells(values: np.ndarray) -> Cells:
+    if values.dtype.kind in "bU":
+        encoder = Encoder()
+        encoder.add(str(cell) for cell in values.tolist())
+        return encoder.text()
+    return values.astype("datetime64[ms]" if values.dtype.kind == "M" else np.float64)
+
+
+def array_table(path: Path, arrays: Arrays, target: str, features: Sequence[str]) -> Table:
+    """The table of the columns that are chosen from an array file."""
+    headers, columns, load = arrays
     names = choose_columns(path, columns, target, features)
     for name in (*names, target):
         dtype = headers[columns[name].array].dtype
@@ -133,11 +181,11 @@ def array_table(
         raise ValueError(
             f"{path}: unpacked it needs {needed:,} bytes and {free:,} are free. Save fewer rows."
         )
-    arrays = {array: load(array) for array in wanted}
+    ready = {array: load(array) for array in wanted}
 
     def values(name: str) -> np.ndarray:
         array, number = columns[name]
-        return arrays[array] if number is None else arrays[array][:, number]
+        return ready[array] if number is None else ready[array][:, number]
 
     y = values(target)
     x = np.empty((len(y), len(names)))
