@@ -21,6 +21,7 @@ from .core.estimators import *
 from .core.integrators import *
 from .interop import Problem as Problem
 from .interop import gradient_estimator as gradient_estimator
+from .interop import table as table
 from .interop import to_blackjax as to_blackjax
 from .interop import to_optax as to_optax
 from .models import glm as glm

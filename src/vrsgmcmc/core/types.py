@@ -81,8 +81,9 @@ class GLM(Posterior):
 
         eta = features(x) @ coefficients(params),   a scalar or a vector,
 
-    with `coefficients` a rearrangement of the parameters into [p] or [p, K]. So the Hessian over all
-    data takes one pass: sum_i f_i f_i^T W_i, W_i the second derivative of the likelihood in eta.
+    with `coefficients` a rearrangement of the parameters into [p] or [p, K], zeros in other places. So
+    the Hessian over all data takes one pass: sum_i f_i f_i^T W_i, W_i the second derivative of the
+    likelihood in eta.
     `vr.glm` makes one.
     """
 

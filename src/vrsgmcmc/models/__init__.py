@@ -10,6 +10,7 @@
 | `cnn` | the class of an image, by four convolutions | an `equinox.Module` | no |
 | `resnet` | the class of an image, or of each in a group, by twenty layers | an `equinox.Module` | no |
 | `lstm` | the next words in a segment of text | an `equinox.Module` | no |
+| `table` | a number, count or class from columns and groups, noise sampled | a dict | no |
 
 Every module has `posterior(...)`, or `mlp.classifier(...)` and `mlp.regressor(...)`: a `Posterior`
 whose functions are the same objects for the same hyper-parameters, because compiled programs are cached

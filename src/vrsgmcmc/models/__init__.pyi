@@ -7,5 +7,6 @@ from . import lstm as lstm
 from . import mlp as mlp
 from . import resnet as resnet
 from . import softmax as softmax
+from . import table as table
 from .glm import glm as glm
 from .images import pixels as pixels

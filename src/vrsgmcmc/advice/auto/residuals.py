@@ -117,9 +117,13 @@ def leverages(
     """|L^T J_i|^2 of each row, J_i the derivative of its linear predictor: no gradient is evaluated."""
     assert isinstance(posterior, core.GLM)
     row, unravel = ravel_pytree(center)
-    place = posterior.coefficients(unravel(jnp.arange(row.size, dtype=row.dtype))).astype(int)
+    numbers = unravel(
+        jnp.arange(1, row.size + 1, dtype=row.dtype)
+    )  # 0: a coefficient that is always 0
+    place = posterior.coefficients(numbers).astype(int)
     features = jax.vmap(posterior.features)(data[0]).astype(row.dtype)
-    factor = metric.factor.astype(row.dtype)[place.reshape(len(place), -1)]  # [p, K, d]
+    factor = jnp.pad(metric.factor.astype(row.dtype), ((1, 0), (0, 0)))
+    factor = factor[place.reshape(len(place), -1)]  # [p, K, d]
     inner = jnp.einsum("pkd,qkd->pq", factor, factor)
     return jnp.sum((features @ inner) * features, 1)
 

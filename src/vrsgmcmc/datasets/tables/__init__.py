@@ -17,6 +17,7 @@ from .frame import Frame
 from .prepare import SplitTable, holds_labels, prepare
 from .read import read
 from .recipe import NewRows, Recipe
+from .rows import new_rows
 from .source import read_frame
 from .treat import treat
 
@@ -34,6 +35,7 @@ __all__ = [
     "design_target",
     "holds_labels",
     "list_names",
+    "new_rows",
     "prepare",
     "read",
     "read_frame",

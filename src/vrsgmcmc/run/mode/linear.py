@@ -37,11 +37,11 @@ class Sweep(NamedTuple):
 
 
 class LinearTarget(Target):
-    """A `core.GLM` whose coefficients are a rearrangement of the parameters."""
+    """A `core.GLM` whose coefficients are the parameters in some order, with zeros between them."""
 
     product_cost = 1
     scalar: bool  # whether eta is a number
-    places: np.ndarray  # [p, K] of the coefficients in the row of parameters
+    places: np.ndarray  # [p, K] of the coefficients in the row of parameters; -1: always 0
     sweep: "Sweep | None" = None  # the last one
 
     @property
@@ -58,9 +58,10 @@ class LinearTarget(Target):
         if self.sweep is not None and np.array_equal(self.sweep.x, x):
             return self.sweep.value, self.sweep.gradient
         value, total = 0.0, np.zeros(self.places.shape)
-        for features, terms, slopes in self.blocks(x, 1):
-            value += float(terms.sum())
-            total += features.T @ slopes
+        with np.errstate(all="ignore"):  # far out they are not finite
+            for features, terms, slopes in self.blocks(x, 1):
+                value += float(terms.sum())
+                total += features.T @ slopes
         self.meter.count(self.rows, total)
         return value, self.flat(total)
 
@@ -68,7 +69,7 @@ class LinearTarget(Target):
         total = np.zeros((len(directions), *self.places.shape))
         for features, _, _, weights in self.blocks(x, 2):
             for each, direction in zip(total, directions, strict=True):
-                moves = features @ direction[self.places]
+                moves = features @ self.coefficients(direction)
                 each += features.T @ np.einsum("ikl,il->ik", weights, moves)
         self.meter.count(self.rows * len(directions), total)
         return self.weight * np.stack([self.flat(each) for each in total])
@@ -81,18 +82,21 @@ class LinearTarget(Target):
     def sweep_rows(self, x: Vector) -> "Sweep":
         p, K = self.places.shape
         total, value, slope = np.zeros((K, K, p, p)), 0.0, np.zeros((p, K))
-        for features, terms, slopes, weights in self.blocks(x, 2):
-            value += float(terms.sum())
-            slope += features.T @ slopes
-            for k in range(K):
-                for l in range(k + 1):
-                    total[k, l] += features.T @ (features * weights[:, k, l, None])
+        with np.errstate(all="ignore"):
+            for features, terms, slopes, weights in self.blocks(x, 2):
+                value += float(terms.sum())
+                slope += features.T @ slopes
+                for k in range(K):
+                    for l in range(k + 1):
+                        total[k, l] += features.T @ (features * weights[:, k, l, None])
         for k in range(K):
             for l in range(k):
                 total[l, k] = total[k, l].T
         self.meter.count(self.rows, total)
-        hessian, order = np.empty((p * K, p * K)), self.places.T.ravel()
-        hessian[np.ix_(order, order)] = self.weight * total.transpose(0, 2, 1, 3).reshape(p * K, -1)
+        total = self.weight * total.transpose(0, 2, 1, 3).reshape(p * K, -1)
+        hessian, order = np.empty((self.dimension, self.dimension)), self.places.T.ravel()
+        free = np.flatnonzero(order >= 0)
+        hessian[np.ix_(order[free], order[free])] = total[np.ix_(free, free)]
         return Sweep(np.array(x), value, self.flat(slope), (hessian + hessian.T) / 2)
 
     def likelihood_diagonal(self, x: Vector) -> Vector:
@@ -104,13 +108,17 @@ class LinearTarget(Target):
 
     def flat(self, values: Any) -> Vector:
         """Values of the coefficients [p, K] in the order of the parameters."""
-        row = np.empty(self.dimension)
-        row[self.places.ravel()] = values.ravel()
+        row, free = np.empty(self.dimension), self.places >= 0
+        row[self.places[free]] = values[free]
         return row
+
+    def coefficients(self, row: Any) -> np.ndarray:
+        """The coefficients [p, K] that a row of parameters stands for."""
+        return np.append(np.asarray(row, np.float64), 0.0)[self.places]
 
     def blocks(self, x: Vector, order: int) -> Iterator[tuple[np.ndarray, ...]]:
         """Of some rows: features [b, p], log-likelihoods [b], slopes u [b, K], weights [b, K, K]."""
-        coefficients = np.asarray(x)[self.places]
+        coefficients = self.coefficients(x)
         most = max(SHORTEST_BLOCK, min(LONGEST_BLOCK, BLOCK_NUMBERS // len(coefficients)))
         length = min(2 ** int(np.log2(most)), max(SHORTEST_BLOCK, _power(self.rows)))
         scalar = self.scalar
@@ -132,9 +140,9 @@ def make_target(
     general = Target(posterior, data, params, meter)
     if not isinstance(posterior, core.GLM) or posterior.augment is not None:
         return general
-    numbers = general.unravel(jnp.arange(general.dimension, dtype=general.dtype))
-    places = np.asarray(posterior.coefficients(numbers), np.float64)
-    if not np.array_equal(np.sort(places, axis=None), np.arange(general.dimension)):
+    numbers = general.unravel(jnp.arange(1, general.dimension + 1, dtype=general.dtype))
+    places = np.asarray(posterior.coefficients(numbers), np.float64) - 1
+    if not np.array_equal(np.sort(places[places != -1]), np.arange(general.dimension)):
         return general
     target = LinearTarget(posterior, data, params, meter)
     target.scalar = places.ndim == 1
