@@ -30,8 +30,13 @@ def test_a_browser_shows_the_page(browser, folder, width):
     assert browser.value("document.documentElement.scrollWidth") <= width
     assert browser.value("document.scripts.length") == 0
     pictures = browser.value("[...document.images].map(i => [i.naturalWidth, i.clientWidth])")
-    assert len(pictures) == 6
+    assert len(pictures) == 9
     assert all(natural > 0 and 300 < shown <= width for natural, shown in pictures)
+    # A phone gets the narrow drawings, where the page has them.
+    chosen = browser.value("[...document.images].map(i => [i.currentSrc === i.src, !!i.parentNode."
+                           "querySelector('source')])")  # fmt: skip
+    assert all(wide == (width > 600 or not has_narrow) for wide, has_narrow in chosen)
+    assert sum(has_narrow for _, has_narrow in chosen) == 7
     image = browser.screenshot()
     assert image.startswith(b"\x89PNG")
     assert len(image) > 50_000

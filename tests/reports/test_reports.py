@@ -21,6 +21,7 @@ from vrsgmcmc.reports import (
     Table,
     figures,
     of_result,
+    tally,
     write,
 )
 from vrsgmcmc.reports.calibration import coverage, reliability
@@ -28,7 +29,7 @@ from vrsgmcmc.reports.page import cell
 from vrsgmcmc.reports.summary import pick, summarise
 from vrsgmcmc.run.result import Divergence
 
-VOID = {"meta", "link", "img", "br"}
+VOID = {"meta", "link", "img", "br", "source"}
 
 
 class Walk(HTMLParser):
@@ -75,7 +76,7 @@ def test_the_page_is_well_formed_and_accessible(folder):
     assert len(links) > 8
     assert {link[1:] for link in links} | set(page.values("aria-labelledby")) <= set(ids)
     images = [attributes for tag, attributes in page.tags if tag == "img"]
-    assert len(images) == 6
+    assert len(images) == 9
     assert all(image["alt"] and int(image["width"]) and int(image["height"]) for image in images)
     for tag, attributes in page.tags:
         if tag == "th":
@@ -89,6 +90,9 @@ def test_the_page_loads_nothing(folder):
     policy = next(a["content"] for _, a in page.tags if "http-equiv" in a)
     assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
     assert all(source.startswith("data:image/") for source in page.values("src"))
+    narrow = page.values("srcset")
+    assert narrow
+    assert all(re.fullmatch(r"data:image/\w+(\+xml)?;base64,[\w+/=]+", each) for each in narrow)
     assert all(link.startswith("#") or link == "data:," for link in page.values("href"))
     assert not {"script", "iframe", "object", "embed", "form", "base", "svg"} & {
         tag for tag, _ in page.tags
@@ -130,7 +134,9 @@ def test_hostile_names_leave_figures_whole(folder):
 
 def test_equal_reports_are_equal_files(result, folder, tmp_path):
     whole = hostile(result)
-    some = [section for section in whole.sections if section.title in ("Ranks", "Posterior")]
+    some = [
+        section for section in whole.sections if section.title in ("Ranks", "Did the chains agree?")
+    ]
     report = whole._replace(sections=some)
     files = write(report, tmp_path / "a")
     assert len(files) == 3
@@ -161,9 +167,28 @@ def test_the_contents_of_a_page_about_several_things_name_each_once(tmp_path):
     write(Report("T", "Lead.", sections), tmp_path)
     page = read(tmp_path)
     contents = Walk(page[page.index("<nav") : page.index("</nav>") + len("</nav>")])
-    assert contents.text.split() == ["One", "A", "B", "C", "Two", "A", "B", "C"]
+    assert contents.text.split() == ["Contents", "One", "A", "B", "C", "Two", "A", "B", "C"]
     assert contents.values("href") == [f"#{topic}-{s}" for topic in ("one", "two") for s in "abc"]
     assert '<h2 id="two-c-title">Two: C</h2>' in page
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ("", ""),
+        ("y", "Of 1 claim on this page, 1 holds."),
+        ("yyni-", "Of 5 claims on this page, 2 hold, 1 holds in part, 1 does not hold and 1 could not be "
+         "tested."),
+    ],
+)  # fmt: skip
+def test_the_answers_to_claims_come_first(tmp_path, answers, words):
+    names = {"y": "yes", "n": "no", "i": "in part", "-": "not tested"}
+    claims = [Claim(f"c{k}", names[each]) for k, each in enumerate(answers)]
+    assert tally(claims) == words
+    write(Report("T", "How it was run.", [], claims), tmp_path)
+    page = read(tmp_path)
+    assert f"<p>{words}</p>" in page or not words
+    assert page.index(words) < page.index("How it was run.")
 
 
 @pytest.mark.parametrize(
@@ -238,7 +263,8 @@ def report(result):
 def test_a_run_is_summarised(result, report):
     titles = [section.title for section in report.sections]
     assert titles == [
-        "Posterior",
+        "What was estimated",
+        "Did the chains agree?",
         "Traces",
         "Ranks",
         "Averages over every step",
@@ -249,12 +275,12 @@ def test_a_run_is_summarised(result, report):
     assert list(report.facts) == ["command", "seed", "versions", "Python", "machine"]
     sections = dict(zip(titles, report.sections, strict=True))
     assert report.lead.startswith(
-        "4 chains of 120 steps with practical gradients and sgld dynamics on 20"
+        "604 parameters from 20 data: 4 chains of 120 steps with practical gradients and sgld"
     )
     assert "run longer before relying on it" in report.lead
     # The posterior: 50 of 604, and the numbers are those of the draws.
-    assert "50 of 604 parameters" in sections["Posterior"].text
-    rows = {row[0]: row[1:] for row in sections["Posterior"].table.rows}
+    assert "50 of 604 parameters" in sections["Did the chains agree?"].text
+    rows = {row[0]: row[1:] for row in sections["Did the chains agree?"].table.rows}
     assert len(rows) == 50
     draws = np.asarray(result.draws[SCRIPT])[..., 1]
     own = rows[f"{SCRIPT}[1]"]

@@ -9,7 +9,17 @@ import numpy as np
 import vrsgmcmc as vr
 from vrsgmcmc.advice.audit import Audit, Block
 from vrsgmcmc.advice.audit.verdict import Option
-from vrsgmcmc.reports import Claim, Predictions, Section, Table, figures, of_result
+from vrsgmcmc.reports import (
+    Answer,
+    Claim,
+    Effect,
+    Predictions,
+    PredictiveCheck,
+    Section,
+    Table,
+    figures,
+    of_result,
+)
 from vrsgmcmc.run.result import Divergence
 
 SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
@@ -65,6 +75,19 @@ AUDIT = Audit(
 )
 
 
+def hostile_answer():
+    """Two groups of effects, one of them clear."""
+    rng = np.random.default_rng(2)
+    effects = [
+        Effect.of_draws(name, rng.normal(k, 1, 200), ratio=True, unit=name, group=group)
+        for k, name in enumerate(HOSTILE)
+        for group in (SCRIPT, FORMULA)
+    ]
+    return Answer(
+        IMAGE, SCRIPT, "odds ratio", effects, 1.0, {IMAGE: 1.0}, {IMAGE: 2.0}, HOSTILE, IMAGE
+    )
+
+
 def hostile(result):
     """A report with every part, and hostile names in all of them."""
     rng = np.random.default_rng(1)
@@ -77,6 +100,8 @@ def hostile(result):
         title=SCRIPT,
         audit=AUDIT,
         predictive=Predictions(rng.normal(size=(50, 40)), rng.normal(size=40)),
+        answer=hostile_answer(),
+        check=PredictiveCheck(np.arange(40) % 6, rng.integers(0, 6, (50, 40)), HOSTILE),
         command=f"vrsgmcmc sample {IMAGE}",
         facts={name: name for name in HOSTILE},
     )

@@ -7,6 +7,8 @@ for the same number of data passes. Its step size has the lowest exact MSE at th
 of one grid. The report shows measured points on the exact curve.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -176,14 +178,14 @@ def squared_errors(result: MethodResult) -> tuple[np.ndarray, np.ndarray, np.nda
     return np.array(result.tuning[result.step]["exact_mse"]), values.mean(1), deviations
 
 
-def draw(results: Results, cost: Axis, label: str) -> figures.Figure:
+def draw(results: Results, cost: Axis, label: str) -> Callable[..., figures.Figure]:
     """Measured points on exact curves, against a cost."""
     lines, points = {}, {}
     for name, each in results.items():
         exact, mse, error = squared_errors(each)
         lines[name], points[name] = (cost(each), exact), (cost(each), mse, 2 * error)
     panel = figures.Panel("mean squared error of theta^2", lines, log_y=True, points=points)
-    return figures.curves([panel], x_label=label)
+    return partial(figures.curves, [panel], x_label=label)
 
 
 def gaussian_claims(rows: list[dict[str, Any]]) -> list[Claim]:

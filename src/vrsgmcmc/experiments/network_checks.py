@@ -1,6 +1,7 @@
 """Checks of a network where its chains ended: calibration, clipped gradients, and an audit."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -104,7 +105,7 @@ def check_calibration(
         "the predicted distribution over classes"
         + f"; {', '.join(others)}: images of another kind, where it should be high."
         * bool(others),
-        figure=reliability_figure(curves[name]),
+        figure=partial(reliability_figure, curves[name]),
         caption=f"{name}, average prediction of the first chain on test data.",
         table=Table(
             ("method", *columns),

@@ -1,6 +1,7 @@
 """The page of a network: curves against three costs, step sizes, checks, claims."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ def at_grid_end(results: Results) -> list[str]:
     ]
 
 
-def draw(results: Results, label: str, *rows: str) -> figures.Figure:
+def draw(results: Results, label: str, *rows: str) -> Callable[..., figures.Figure]:
     """Both scores of some rows against a cost."""
 
     def panel(part: str, measure: str) -> figures.Panel:
@@ -154,7 +155,8 @@ def draw(results: Results, label: str, *rows: str) -> figures.Figure:
         )
 
     measures = next(iter(results.values())).measures
-    return figures.curves([panel(r, m) for r in rows for m in reversed(measures)], x_label=label)
+    panels = [panel(r, m) for r in rows for m in reversed(measures)]
+    return partial(figures.curves, panels, x_label=label)
 
 
 def step_size_section(results: Results, measures: Sequence[str]) -> Iterator[Section]:
@@ -177,7 +179,9 @@ def step_size_section(results: Results, measures: Sequence[str]) -> Iterator[Sec
     edge = at_grid_end(grids)
     yield Section(
         "Every step size",
-        figure=figures.curves([panel(m) for m in reversed(measures)], x_label="step size h N"),
+        figure=partial(
+            figures.curves, [panel(m) for m in reversed(measures)], x_label="step size h N"
+        ),
         caption=f"After {passes:.3g} data passes, one chain each. The lowest loss was chosen"
         + (f", for {'; '.join(edge)} at an end of the grid." if edge else "."),
     )

@@ -13,7 +13,8 @@ The tuning runs and the final runs have different keys.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -199,7 +200,9 @@ def final_table(results: Mapping[str, Results], reference: Mapping[str, Any]) ->
     return Table((*header, "worth"), rows)
 
 
-def draw(results: Mapping[str, Results], nuts_nll: float, axis: Axis, label: str) -> figures.Figure:
+def draw(
+    results: Mapping[str, Results], nuts_nll: float, axis: Axis, label: str
+) -> Callable[..., figures.Figure]:
     """Test and training loss, and the worth of a chain, against a cost."""
 
     def lines(question: str, part: str, measure: str) -> dict[str, Any]:
@@ -220,7 +223,7 @@ def draw(results: Mapping[str, Results], nuts_nll: float, axis: Axis, label: str
         ),
         figures.Panel("Posterior: worth so many independent draws", worths, log_y=True),
     ]
-    return figures.curves(panels, x_label=label)
+    return partial(figures.curves, panels, x_label=label)
 
 
 def pima_claims(results: Mapping[str, Results]) -> list[Claim]:

@@ -1,13 +1,13 @@
 """The sections and the figure that show an audit."""
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from .figures import COLOURS, GREY, canvas, finite, plain, style
+from .figures import COLOURS, GREY, WIDTH, canvas, finite, heading, legend, plain, style
 from .page import Section, Table, cell
 
 
@@ -38,15 +38,13 @@ def audit_sections(audit: Audit | None) -> Iterator[Section]:
     """The sections of an audit; none without one."""
     if audit is None:
         return
-    figure = audit_figure(audit)
-    figure.suptitle("")  # the verdict is the text
     verdict = audit.verdict[:1].upper() + audit.verdict[1:]
     yield Section(
         "Is variance reduction helping?",
         f"{verdict}\n\nA ratio is gradient noise against injected noise, at one step and at rest (as a "
         "chain of small steps feels it); plain is that of minibatches at the same cost. Inflation is "
         "how much too wide the posterior variances become.",
-        figure=figure,
+        figure=partial(audit_figure, audit, verdict=False),
         caption=f"A step costs {cell(audit.cost)} per-datum gradients, refreshes included.",
         table=Table(
             ("block", "parameters", "ratio", "at rest", "plain", "inflation"),
@@ -69,27 +67,29 @@ def audit_sections(audit: Audit | None) -> Iterator[Section]:
 
 
 @style()
-def audit_figure(audit: Audit, path: Any = None) -> Figure:
+def audit_figure(
+    audit: Audit, path: Any = None, width: float = WIDTH, verdict: bool = True
+) -> Figure:
     """Inflation of the run, of plain minibatches and of the full gradient; noise by block."""
-    height = 2.6 + 0.32 * len(audit.blocks)
-    figure, (left, right) = canvas(height, columns=2, width_ratios=(1, 1.2))
+    low = 0.9 + 0.36 * len(audit.blocks)
+    figure, (top, bottom) = canvas(2.6 + low, rows=2, width=width, height_ratios=(1.5, low))
     ways = plain(audit.estimator), f"minibatches of {audit.plain_batch_size}", "full gradient"
     inflation = audit.inflation, audit.plain_inflation, audit.full_inflation
     colours = COLOURS[2], COLOURS[1], GREY
-    left.barh((2, 1, 0), [100 * finite(value) for value in inflation], color=colours)
+    top.barh((2, 1, 0), [100 * finite(value) for value in inflation], color=colours)
     notes = ["" if np.isfinite(value) else ": no limit" for value in inflation]
-    left.set_yticks((2, 1, 0), [f"{way}{note}" for way, note in zip(ways, notes, strict=True)])
-    left.set(title="posterior variances too wide by", xlabel="%")
+    top.set_yticks((2, 1, 0), [f"{way}{note}" for way, note in zip(ways, notes, strict=True)])
+    top.set_title(heading("posterior variances are too wide by, in %", 0.7 * width))
     rows = np.arange(len(audit.blocks))[::-1]
     for k, (field, shift) in enumerate((("at_rest", 0.2), ("plain", -0.2))):
         values = [finite(getattr(block, field)) for block in audit.blocks]
-        right.barh(rows + shift, values, 0.38, color=colours[k], label=ways[k])
-    right.axvline(1, color=GREY, linewidth=1)
-    right.set_yticks(rows, [plain(block.name, 24) for block in audit.blocks])
-    right.set(title="gradient / injected noise, at rest")
-    right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
-    verdict = "\n".join(plain(line, 100) for line in wrap(audit.verdict, 84))
-    figure.suptitle(verdict, fontsize=10, x=0.01, ha="left")
+        bottom.barh(rows + shift, values, 0.38, color=colours[k], label=ways[k])
+    bottom.axvline(1, color=GREY, linewidth=1)
+    bottom.set_yticks(rows, [plain(block.name, int(4.2 * width)) for block in audit.blocks])
+    bottom.set_title(heading("gradient noise / injected noise, at rest", 0.7 * width))
+    legend(figure, [bottom])
+    if verdict:
+        figure.suptitle(heading(audit.verdict, 1.1 * width), fontsize=10, x=0.01, ha="left")
     if path is not None:
         figure.savefig(path)
     return figure

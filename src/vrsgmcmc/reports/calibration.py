@@ -11,6 +11,7 @@ shows both numbers. For numbers instead of labels, the central interval of level
 whose rank u among the predictive draws has |u - 1/2| <= a / 2.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,17 +23,38 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
 class Probabilities(NamedTuple):
-    """Predicted probabilities of test labels: P(y = 1) as [n], or of K classes as [n, K]."""
+    """Predicted probabilities of test labels: P(y = 1) as [n], or of K classes as [n, K].
+
+    `classes`: their names. `shares` [K]: of the classes in the training data, which is what a
+    prediction that uses no column says.
+    """
 
     probabilities: Any
     labels: Any
+    classes: Sequence[str] = ()
+    shares: Any = None
+
+    @property
+    def table(self) -> np.ndarray:
+        """The probabilities as [n, K]."""
+        table = np.asarray(self.probabilities, np.float64)
+        return np.stack([1 - table, table], axis=1) if table.ndim == 1 else table
+
+    def name(self, label: int) -> str:
+        return str(self.classes[label]) if len(self.classes) else f"class {label}"
 
 
 class Predictions(NamedTuple):
-    """Draws [draws, n] of the predictive distribution of test targets [n], noise included."""
+    """Draws [draws, n] of the predictive distribution of test targets [n], noise included.
+
+    `mean` [n]: of the draws without noise, where it is known: noise only blurs it. `center`: the mean
+    of the training targets, which is what a prediction that uses no column says.
+    """
 
     draws: Any
     targets: Any
+    mean: Any = None
+    center: float | None = None
 
 
 class Reliability(NamedTuple):
@@ -46,7 +68,7 @@ class Reliability(NamedTuple):
     ece: float
     calibrated_ece: float  # expectation for a calibrated model
     nll: float
-    brier: float
+    brier: float  # of two classes: mean of (p - y)^2; of more: summed over the classes
     accuracy: float
     binary: bool  # else the probabilities are those of the likeliest class
 
@@ -68,11 +90,8 @@ class Coverage(NamedTuple):
 
 def reliability(predictions: Probabilities) -> Reliability:
     """The reliability diagram of predicted labels, as numbers."""
-    table = np.asarray(predictions.probabilities, np.float64)
-    labels = np.asarray(predictions.labels)
-    binary = table.ndim == 1
-    if binary:
-        table = np.stack([1 - table, table], axis=1)
+    table, labels = predictions.table, np.asarray(predictions.labels)
+    binary = np.ndim(predictions.probabilities) == 1
     if table.ndim != 2 or labels.shape != table.shape[:1] or not labels.size:
         raise ValueError(
             "Probabilities: give [n] or [n, K] probabilities and [n] labels, got shapes "
@@ -99,8 +118,6 @@ def reliability(predictions: Probabilities) -> Reliability:
         np.bincount(bins, values, BINS)[occupied] / count
         for values in (probabilities, truth, probabilities * (1 - probabilities))
     )
-    with np.errstate(divide="ignore"):
-        losses = -np.log(table[np.arange(labels.size), labels])
     return Reliability(
         probability,
         frequency,
@@ -108,16 +125,26 @@ def reliability(predictions: Probabilities) -> Reliability:
         *(np.asarray(binom.ppf(q, count, probability)) / count for q in (0.025, 0.975)),
         ece=float(count @ np.abs(frequency - probability) / labels.size),
         calibrated_ece=float(count @ np.sqrt(2 * spread / (np.pi * count)) / labels.size),
-        nll=float(losses.mean()),
-        brier=float(np.mean(np.sum((table - np.eye(table.shape[1])[labels]) ** 2, axis=1))),
-        accuracy=float(np.mean(best == labels)),
+        **label_scores(table, labels),
         binary=binary,
     )
 
 
+def label_scores(table: Float[np.ndarray, "n k"], labels: Any) -> dict[str, float]:
+    """Scores of probabilities. The Brier score of two classes is that of one of them."""
+    with np.errstate(divide="ignore"):
+        losses = -np.log(table[np.arange(len(labels)), labels])
+    squares = np.sum((table - np.eye(table.shape[1])[labels]) ** 2, axis=1)
+    return {
+        "accuracy": float(np.mean(table.argmax(1) == labels)),
+        "nll": float(losses.mean()),
+        "brier": float(squares.mean()) / (2 if table.shape[1] == 2 else 1),
+    }
+
+
 def coverage(predictions: Predictions) -> Coverage:
     """The ranks of the targets among their predictive draws."""
-    draws, targets = (np.asarray(values, np.float64) for values in predictions)
+    draws, targets = (np.asarray(values, np.float64) for values in predictions[:2])
     if draws.ndim != 2 or targets.shape != draws.shape[1:] or not draws.size:
         raise ValueError(
             "Predictions: give [draws, n] predictive draws and [n] targets, got shapes "
@@ -126,4 +153,5 @@ def coverage(predictions: Predictions) -> Coverage:
     if not (np.isfinite(draws).all() and np.isfinite(targets).all()):
         raise ValueError("Predictions: draws and targets must be finite. Drop diverged chains.")
     ranks = (np.mean(draws < targets, axis=0) + np.mean(draws <= targets, axis=0)) / 2
-    return Coverage(ranks, float(np.sqrt(np.mean((draws.mean(0) - targets) ** 2))))
+    mean = draws.mean(0) if predictions.mean is None else np.asarray(predictions.mean, np.float64)
+    return Coverage(ranks, float(np.sqrt(np.mean((mean - targets) ** 2))))

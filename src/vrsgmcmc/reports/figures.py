@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -23,7 +24,8 @@ from scipy.optimize import isotonic_regression
 COLOURS = ("#E69F00", "#D55E00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#000000", "#7F5539")
 DASHES, DOTS = 4 * ("-", (0, (5, 1.5))), 8 * ((0, (1, 1.2)),)
 LINE_STYLES = list(zip(2 * COLOURS, DASHES + DOTS, strict=True))
-WIDTH = 7.2  # inches: letters stay legible on a phone
+WIDTH, PHONE = 7.2, 3.8  # inches, at 96 pixels
+NARROW = 5.0  # a figure that is less wide has its parts one above the other
 GREY, GRID, INK = "#8C8C8C", "#E5E5E5", "#333333"
 
 STYLE: dict[Any, Any] = {
@@ -65,20 +67,33 @@ def plain(text: str, longest: int = 60) -> str:
     return label.replace("$", r"\$")
 
 
-def canvas(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """An empty figure as wide as a page, and its axes, row by row."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+def heading(text: str, width: float, longest: int = 100) -> str:
+    """A title in lines that fit into this many inches."""
+    return "\n".join(plain(line, longest) for line in wrap(text[:300], int(11 * width))) or ""
+
+
+def canvas(
+    height: float, rows: int = 1, columns: int = 1, width: float = WIDTH, **options: Any
+) -> tuple[Figure, Any]:
+    """An empty figure, and its axes, row by row."""
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options).ravel()
 
 
 @style()
-def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
-    """Panels one above the other with a common logarithmic x axis, and names at the ends of lines."""
-    figure, grid = canvas(3.6 * len(panels), len(panels), sharex=True)
+def curves(panels: Sequence[Panel], width: float = WIDTH, *, x_label: str) -> Figure:
+    """Panels one above the other with a common logarithmic x axis.
+
+    Names stand at the ends of lines, or above the panels of a narrow figure.
+    """
+    narrow = width < NARROW
+    extra = 0.25 * max(len(panel.lines) + (panel.level is not None) for panel in panels) * narrow
+    figure, grid = canvas((2.9 if narrow else 3.6) * len(panels) + extra, len(panels), width=width,
+                          sharex=True)  # fmt: skip
     for axes, panel in zip(grid, panels, strict=True):
         names = []
         for (name, (x, y)), (colour, dash) in zip(panel.lines.items(), LINE_STYLES, strict=False):
-            axes.plot(x, y, color=colour, linestyle=dash)
+            axes.plot(x, y, color=colour, linestyle=dash, label=plain(name, 36))
             if name in panel.bands:
                 axes.fill_between(x, *panel.bands[name], color=colour, alpha=0.15, linewidth=0)
             if name in panel.points:
@@ -86,20 +101,39 @@ def curves(panels: Sequence[Panel], *, x_label: str) -> Figure:
                 axes.errorbar(where, height, half, fmt="o", markersize=4, color=colour)
             names.append((name, colour, *end_of(x, y)))
         y_scale = "log" if panel.log_y else "linear"
-        axes.set(title=plain(panel.title, 100), xscale="log", yscale=y_scale)
+        axes.set(title=heading(panel.title, width), xscale="log", yscale=y_scale)
         if panel.level is not None:
             name, height = panel.level
-            axes.axhline(height, color=GREY, linewidth=1.2, zorder=0)
+            line = {"color": GREY, "linewidth": 1.2, "zorder": 0, "label": plain(name, 36)}
+            axes.axhline(height, **line)
             names.append((name, GREY, max(end for _, _, end, _ in names), height))
         axes.grid(axis="y", color=GRID, linewidth=0.8)
         axes.set_axisbelow(True)
-        label_ends(axes, names)
-    grid[-1].set_xlabel(x_label)
+        if not narrow:
+            label_ends(axes, names)
+    grid[-1].set_xlabel(heading(x_label, 0.8 * width))
+    if narrow:
+        legend(figure, grid)
     for axis in (grid[-1].xaxis, *(axes.yaxis for axes in grid)):
         if axis.get_scale() == "log":
             plain_decades(axis)
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     return figure
+
+
+def legend(figure: Figure, grid: Sequence[Axes]) -> None:
+    """A legend of all axes above the figure, in columns that fit its width."""
+    handles: dict[str, Any] = {}
+    for axes in grid:
+        handles |= {
+            label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+    if not handles:
+        return
+    most = 3 if len(handles) in (3, 5, 6) else 4
+    fit = int(96 * figure.get_figwidth() / (8.5 * max(map(len, handles)) + 55))
+    options: Any = {"loc": "outside upper center", "ncols": max(1, min(most, fit))}
+    figure.legend([*handles.values()], [*handles], frameon=False, **options)
 
 
 def plain_decades(axis: Axis) -> None:
@@ -145,15 +179,18 @@ def save(figure: Figure, path: Path) -> list[str]:
     return list(files)
 
 
-def render(figure: Figure) -> dict[str, bytes]:
-    """The figure as bytes, by format: png and svg."""
-    png, svg = BytesIO(), BytesIO()
+def render(figure: Figure, *kinds: str) -> dict[str, bytes]:
+    """The figure as bytes, by format: png and svg, or only one of them."""
+    files = {}
     with style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # shown as a box
-        figure.savefig(png, format="png")
-        figure.set_layout_engine("none")  # a second layout would move the axes a little
-        figure.savefig(svg, format="svg", metadata={"Date": None})
-    return {"png": png.getvalue(), "svg": svg.getvalue()}
+        for kind in kinds or ("png", "svg"):
+            content = BytesIO()
+            options = {"metadata": {"Date": None}} if kind == "svg" else {}
+            figure.savefig(content, format=kind, **options)
+            figure.set_layout_engine("none")  # a second layout would move the axes a little
+            files[kind] = content.getvalue()
+    return files
 
 
 def finite(value: float) -> float:

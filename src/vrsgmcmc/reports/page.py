@@ -2,8 +2,11 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
 
 ANSWERS = {"yes": "✓", "no": "✗", "in part": "◐", "not tested": "○"}  # answer -> its symbol
 NUMERIC = re.compile(r"[-+\N{MINUS SIGN}±<>]?\s*(\.?\d|nan\b|inf\b|∞|—$)", re.IGNORECASE)
@@ -49,17 +52,21 @@ class Claim(NamedTuple):
 class Section(NamedTuple):
     """A heading, then text, a figure and a table, each optional.
 
-    A blank line in `text` starts a paragraph. `alt` describes the figure for readers who cannot see
-    it. `topic`: the subject of the section, on a page with several subjects.
+    A blank line in `text` starts a paragraph. `figure`: a matplotlib Figure, or a function with the
+    argument `width`, in inches, that draws one: then a phone gets a drawing of its own. `alt` describes
+    the figure for readers who cannot see it. `topic`: the subject of the section, on a page with
+    several subjects. `points`: a list under the text. `more`: titles and tables that a click opens.
     """
 
     title: str
     text: str = ""
-    figure: Any = None  # a matplotlib Figure
+    figure: Figure | Callable[..., Figure] | None = None
     caption: str = ""
     table: Table | None = None
     alt: str = ""
     topic: str = ""
+    points: Sequence[str] = ()
+    more: Sequence[tuple[str, Table]] = ()
 
     @property
     def heading(self) -> str:
@@ -74,6 +81,28 @@ class Report(NamedTuple):
     sections: Sequence[Section]
     claims: Sequence[Claim] = ()
     facts: Mapping[str, Any] = {}
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """The answers to the claims in one sentence; empty without claims."""
+    if not claims:
+        return ""
+    count = Counter(claim.answer for claim in claims)
+    words = {"yes": "hold{}", "in part": "hold{} in part", "no": "do{} not hold"}
+    ending = {"yes": "s", "in part": "s", "no": "es"}
+    parts = [
+        f"{count[answer]} {text.format(ending[answer] if count[answer] == 1 else '')}"
+        for answer, text in words.items()
+        if count[answer]
+    ]
+    if count["not tested"]:
+        parts.append(f"{count['not tested']} could not be tested")
+    return f"Of {len(claims)} claim{'s' * (len(claims) > 1)} on this page, {join_words(parts)}."
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """One, two and three."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def cell(value: Any, form: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The report of one run: settings, cost, posterior, predictions and audit."""
+"""The report of one run: the answer, how sure it is, predictions, diagnostics, audit and cost."""
 
 import platform
 from collections.abc import Iterator, Mapping
@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.core import DensityIntegrator
+from vrsgmcmc.core import DensityIntegrator, tree
 from vrsgmcmc.run import Result
 
-from .accuracy import Accuracy, accuracy_sections
+from .accuracy import Accuracy, accuracy_sections, describe_accuracy, name_parameters
+from .answer import Answer, answer_section, summarise_answer
 from .audit import Audit, audit_sections
-from .calibration import LEVELS, Predictions, Probabilities, coverage, reliability
-from .draws import posterior_sections
+from .calibration import Predictions, Probabilities
+from .check import PredictiveCheck, check_section
+from .draws import convergence, estimate_sections, posterior_sections
 from .page import Report, Section, Table, cell
-from .pictures import coverage_figure, reliability_figure
+from .predictive import predictive_sections
 from .summary import Names, Summary, summarise
 
-R_HAT, ESS = 1.01, 400  # limits of Vehtari et al. (2021)
+LONGEST = 160  # letters of a setting: a metric prints its whole matrix
 
 
 def of_result(
@@ -28,28 +30,39 @@ def of_result(
     audit: Audit | None = None,
     accuracy: Accuracy | None = None,
     predictive: Probabilities | Predictions | None = None,
+    answer: Answer | None = None,
+    check: PredictiveCheck | None = None,
+    scores: Mapping[str, float] | None = None,
     command: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Report:
-    """The report of one run.
+    """The report of one run: what it says, how sure that is, predictions, and then the sampler.
 
     - `names`: of the scalars, in the order of the parameters' single leaf; or a dict from leaves to
       names. Without: `w[3]`.
     - `audit`: of `vr.audit(result)`. `accuracy`: another record than `result.record`.
-    - `predictive`: predictions for test data.
+    - `predictive`: predictions for test data. `scores`: more scores of the model for them.
+    - `answer`: the effects of a model of a table. Without: the page begins with the parameters.
+    - `check`: data that the model simulates, beside the data.
     - `command`, `facts`: the command of the run, and other facts about it (seeds, data).
     """
     summary = summarise(result, names)
+    accuracy = name_parameters(accuracy or result.record, result.draws, names)
+    own, baseline = (answer.scores, answer.baseline) if answer else ({}, {})
+    estimates = list(estimate_sections(result, names, open_table=answer is None))
     sections = [
         *divergence_sections(result),
-        *accuracy_sections(accuracy or result.record),
+        *(estimates if answer is None else [answer_section(answer)]),
+        *accuracy_sections(accuracy),
+        *predictive_sections(predictive, {**(scores or {}), **own}, baseline),
+        *([] if check is None else [check_section(check)]),
         *posterior_sections(result, summary),
+        *([] if answer is None else estimates),
+        *audit_sections(audit),
+        *([] if answer is None else treatment_sections(answer)),
+        cost_section(result),
+        settings_section(result),
     ]
-    if isinstance(predictive, Probabilities):
-        sections.append(label_section(predictive))
-    elif predictive is not None:
-        sections.append(number_section(predictive))
-    sections += [*audit_sections(audit), cost_section(result), settings_section(result)]
     attributes = result.attributes()
     all_facts = {
         **({} if command is None else {"command": command}),
@@ -58,43 +71,50 @@ def of_result(
         "Python": attributes["python"],
         "machine": f"{platform.system()} {platform.machine()}, JAX on {attributes['device']}",
     }
-    return Report(title, lead(result, summary, audit), sections, facts=all_facts)
+    text = lead(result, summary, accuracy, answer)
+    if accuracy is None and audit is not None:
+        text += f"\n\nAudit: {audit.verdict}"
+    return Report(title, text, sections, facts=all_facts)
 
 
-def lead(result: Result, summary: Summary | None, audit: Audit | None) -> str:
-    """The first paragraphs of the page."""
-    settings, chains = result.settings, len(result.diverged)
-    sampler = result.context.sampler
-    sentences = [
-        f"{chains} chain{'s' if chains > 1 else ''} of {result.num_steps:,} steps with "
-        f"{sampler.estimator.name} gradients and {sampler.integrator.name} dynamics on "
-        f"{settings['data_size']:,} data."
-    ]
+def lead(
+    result: Result, summary: Summary | None, accuracy: Accuracy | None, answer: Answer | None
+) -> str:
+    """The first paragraphs of the page: the answer, and how sure it is."""
+    sentences = []
     if result.interrupted:
         most = "" if result.decision is None else "at most "
         sentences.append(
-            f"The run was interrupted: {most}{settings['num_steps']:,} steps were asked for."
+            f"The run was interrupted: {most}{result.settings['num_steps']:,} steps were asked for."
         )
     if result.divergences:
-        sentences.append(f"{len(result.divergences)} of the chains became non-finite.")
-    sentences.append(convergence(summary) if summary else "There is no summary of draws.")
-    text = " ".join(sentences)
-    return text if audit is None else f"{text}\n\nAudit: {audit.verdict}"
+        sentences.append(
+            f"{len(result.divergences)} of {len(result.diverged)} chains became non-finite."
+        )
+    if accuracy is not None:
+        sentences.append(describe_accuracy(accuracy))
+    else:
+        sentences.append(convergence(summary) if summary else "There is no summary of draws.")
+    text = summarise_answer(answer) if answer else describe_size(result)
+    return f"{text}\n\n{' '.join(sentences)}"
 
 
-def convergence(summary: Summary) -> str:
-    """The smallest ESS and the largest R-hat in words, and whether they are good enough."""
-    ess = np.where(np.isnan(summary.numbers["ess_bulk"]), np.inf, summary.numbers["ess_bulk"])
-    r_hat = np.where(np.isnan(summary.numbers["r_hat"]), -np.inf, summary.numbers["r_hat"])
-    few, far = int(ess.argmin()), int(r_hat.argmax())
-    if not np.isfinite(ess[few]):
-        return "The effective number of draws is not known."
-    text = f"The smallest effective number of draws is {ess[few]:,.0f} ({summary.names[few]})"
-    if np.isfinite(r_hat[far]):
-        text += f", the largest R-hat {r_hat[far]:.3f} ({summary.names[far]})"
-    if ess[few] >= ESS and r_hat[far] <= R_HAT:
-        return f"{text}."
-    return f"{text}. Below {ESS} draws or above R-hat {R_HAT}, run longer before relying on it."
+def describe_size(result: Result) -> str:
+    """How many parameters, from how many data, and how."""
+    sampler, chains = result.context.sampler, len(result.diverged)
+    count = tree.size(result.state.position) // chains
+    return (
+        f"{count:,} parameter{'s' * (count != 1)} from {result.settings['data_size']:,} data: "
+        f"{chains} chain{'s' * (chains > 1)} of {result.num_steps:,} steps with "
+        f"{sampler.estimator.name} gradients and {sampler.integrator.name} dynamics."
+    )
+
+
+def treatment_sections(answer: Answer) -> Iterator[Section]:
+    """What was done to the table, and what was assumed."""
+    if answer.treatment or answer.prior:
+        text = f"Prior: {answer.prior}" if answer.prior else ""
+        yield Section("From the table to the model", text, points=answer.treatment)
 
 
 def divergence_sections(result: Result) -> Iterator[Section]:
@@ -107,42 +127,6 @@ def divergence_sections(result: Result) -> Iterator[Section]:
             "They are frozen where they were, and left out of everything below.",
             table=Table(header, rows),
         )
-
-
-def label_section(predictions: Probabilities) -> Section:
-    bins = reliability(predictions)
-    whose = "of label 1" if bins.binary else "of the likeliest class"
-    total = int(bins.count.sum())
-    return Section(
-        "Predictions",
-        f"On {total:,} test data: negative log-likelihood {cell(bins.nll, '.4f')}, "
-        f"accuracy {bins.accuracy:.3f}, Brier score {bins.brier:.4f}. The expected calibration "
-        f"error is {bins.ece:.3f}; with so many data a perfectly calibrated model would show about "
-        f"{bins.calibrated_ece:.3f}.",
-        figure=reliability_figure(bins),
-        caption=f"Probabilities {whose}, in bins of width 0.1. Grey bars: where a calibrated model's "
-        "points would lie 19 times in 20.",
-        table=Table(
-            ("predicted", "observed", "test data", "calibrated: from", "to"),
-            list(zip(*bins[:5], strict=True)),
-            (".3f", ".3f", ",.0f", ".3f", ".3f"),
-        ),
-        alt="Observed frequency against predicted probability, with the numbers of the table below.",
-    )
-
-
-def number_section(predictions: Predictions) -> Section:
-    intervals = coverage(predictions)
-    rows = [(f"{100 * a:.0f} %", 100 * intervals.at(a), 100 * intervals.chance(a)) for a in LEVELS]
-    return Section(
-        "Predictions",
-        f"On {intervals.ranks.size:,} test data: root mean squared error of the predictive mean "
-        f"{cell(intervals.rmse)}.",
-        figure=coverage_figure(intervals),
-        caption="Grey band: where a calibrated model's curve would pass 19 times in 20, at each level.",
-        table=Table(("interval", "holds %", "± by chance"), rows, ("", ".1f", ".1f")),
-        alt="Coverage of central predictive intervals, with the numbers of the table below.",
-    )
 
 
 def cost_section(result: Result) -> Section:
@@ -187,4 +171,5 @@ def describe_setting(value: Any) -> str:
         return "a schedule"
     if np.ndim(value) and np.size(value) > 8:
         return f"{np.size(value)} values from {cell(np.min(value))} to {cell(np.max(value))}"
-    return cell(value)
+    text = cell(value)
+    return text if len(text) <= LONGEST else f"{type(value).__name__}: {text[:LONGEST]} …"

@@ -40,8 +40,10 @@ def summarise(result: Result, names: Names = None) -> Summary | None:
     return Summary(labels, total, alive, draws[alive], numbers)
 
 
-def pick(tree: PyTree, *, leading: int, names: Names = None) -> tuple[list[str], np.ndarray, int]:
-    """At most MOST_SCALARS scalars behind `leading` axes, evenly from every leaf.
+def pick(
+    tree: PyTree, *, leading: int, names: Names = None, most: int = MOST_SCALARS
+) -> tuple[list[str], np.ndarray, int]:
+    """At most `most` scalars behind `leading` axes, evenly from every leaf.
 
     Returns their names, their values [..., d], and how many scalars there are in all.
     """
@@ -50,7 +52,7 @@ def pick(tree: PyTree, *, leading: int, names: Names = None) -> tuple[list[str],
     total = sum(int(np.prod(shape)) for shape in shapes)
     names_of = check_names(names, dict(zip((name for name, _ in leaves), shapes, strict=True)))
     labels, values = [], []
-    for (name, leaf), shape, share in zip(leaves, shapes, shares(shapes), strict=True):
+    for (name, leaf), shape, share in zip(leaves, shapes, shares(shapes, most), strict=True):
         numbers = np.linspace(0, max(0, np.prod(shape) - 1), share).round().astype(int)
         place = np.unravel_index(numbers, shape or (1,))
         rows = leaf if shape else leaf[..., None]
@@ -61,9 +63,9 @@ def pick(tree: PyTree, *, leading: int, names: Names = None) -> tuple[list[str],
     return labels, np.concatenate(values, axis=-1), total
 
 
-def shares(shapes: Sequence[tuple[int, ...]]) -> list[int]:
+def shares(shapes: Sequence[tuple[int, ...]], most: int) -> list[int]:
     """The number of scalars from each leaf: all of a small one, an even share of the others."""
-    sizes, left = [int(np.prod(shape)) for shape in shapes], MOST_SCALARS
+    sizes, left = [int(np.prod(shape)) for shape in shapes], most
     counts = [0] * len(sizes)
     for place, leaf in enumerate(np.argsort(sizes, kind="stable")):
         counts[leaf] = min(sizes[leaf], left // (len(sizes) - place) or min(1, left))

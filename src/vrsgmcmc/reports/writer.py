@@ -8,7 +8,7 @@ script runs. Nothing in the file depends on time or place: equal reports are equ
 import base64
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from itertools import groupby
 from os import PathLike
@@ -17,23 +17,31 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from vrsgmcmc.core import distinct
 from vrsgmcmc.run.store import Folder
 
-from .figures import render
-from .page import ANSWERS, Report, Section, Table, cell
+from .figures import PHONE, WIDTH, render
+from .page import ANSWERS, Report, Section, Table, cell, tally
 
 LARGEST_SVG = 300_000  # bytes; a larger figure is shown as PNG
 CONTENTS_FROM = 5  # parts: a shorter page has no table of contents
 
 
-class Picture(NamedTuple):
-    """An image inside the page."""
+class Image(NamedTuple):
+    """A figure as text that an HTML page can contain."""
 
     source: str  # data:...
     width: int
     height: int
+
+
+class Picture(NamedTuple):
+    """An image inside the page, and the one that a phone shows instead."""
+
+    wide: Image
+    narrow: Image | None
     alt: str
 
 
@@ -51,7 +59,8 @@ def write(report: Report, folder: str | PathLike[str], name: str = "report.html"
         parts.append((anchor, section, picture))
     count = len(parts) + bool(report.claims) + bool(report.facts)
     topics = contents(parts) if count >= CONTENTS_FROM else None
-    page = template().render(report=report, parts=parts, answers=ANSWERS, contents=topics)
+    texts = {"answers": ANSWERS, "tally": tally(report.claims), "contents": topics}
+    page = template().render(report=report, parts=parts, **texts)
     place.write(name, page.encode())
     return files
 
@@ -90,14 +99,23 @@ def anchors(sections: Iterable[Section]) -> list[str]:
 
 def draw(section: Section, folder: Folder, stem: str) -> tuple[Picture, list[str]]:
     """Save a figure; returns it as a picture for the page, and the names of its files."""
-    files = {f"{stem}.{kind}": content for kind, content in render(section.figure).items()}
-    for name, content in files.items():
-        folder.write(name, content)
-    png, svg = files.values()
-    kind, content = ("svg+xml", svg) if len(svg) <= LARGEST_SVG else ("png", png)
-    source = f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
-    width, height = (round(96 * inches) for inches in section.figure.get_size_inches())
-    return Picture(source, width, height, section.alt or section.heading), list(files)
+    own = callable(section.figure)
+    wide: Any = section.figure(width=WIDTH) if own else section.figure
+    content = render(wide)
+    files = {f"{stem}.{kind}": each for kind, each in content.items()}
+    for name, each in files.items():
+        folder.write(name, each)
+    narrow = section.figure(width=PHONE) if own else None
+    small = None if narrow is None else embed(narrow, render(narrow, "svg"))
+    return Picture(embed(wide, content), small, section.alt or section.heading), list(files)
+
+
+def embed(figure: Figure, content: Mapping[str, bytes]) -> Image:
+    """The figure as SVG, or as PNG where that is shorter by far."""
+    kind = "svg" if len(content["svg"]) <= LARGEST_SVG else "png"
+    code = base64.b64encode(content.get(kind) or render(figure, kind)[kind]).decode("ascii")
+    width, height = (round(96 * inches) for inches in figure.get_size_inches())
+    return Image(f"data:image/{'svg+xml' if kind == 'svg' else kind};base64,{code}", width, height)
 
 
 def template() -> Template:

@@ -1,7 +1,6 @@
 """The findings of a job: predictions for the test rows, scores, and the report."""
 
 import json
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -11,12 +10,13 @@ from scipy.special import logsumexp
 
 from vrsgmcmc import reports
 from vrsgmcmc.advice import Accuracy, Audit, audit
-from vrsgmcmc.core import bounded_jit, named_leaves
+from vrsgmcmc.core import bounded_jit
 from vrsgmcmc.experiments import csv_text
 from vrsgmcmc.reports import Predictions, Probabilities, coverage, reliability
 from vrsgmcmc.run import Result
 from vrsgmcmc.run.store import Folder
 
+from .answers import answer_of
 from .directory import Job
 from .outputs import FINDINGS, PREDICTIONS, SUMS, write_sums
 from .problem import Problem, log_likelihoods
@@ -42,7 +42,8 @@ class Findings(NamedTuple):
 
 def examine(job: Job, problem: Problem, result: Result) -> Findings:
     """Audit a result, and score its predictions unless every chain became non-finite."""
-    findings = Findings({}, None, [], None, name_parameters(result, problem.names), ())
+    accuracy = reports.name_parameters(result.record, result.draws, problem.names)
+    findings = Findings({}, None, [], None, accuracy, ())
     try:
         findings = findings._replace(audit=audit_result(result))
     except ValueError as error:
@@ -59,16 +60,6 @@ def examine(job: Job, problem: Problem, result: Result) -> Findings:
     score = score_classes if problem.classify else score_numbers
     predictive, more, table = score(job, problem, outputs)
     return findings._replace(scores=scores | more, predictive=predictive, table=table)
-
-
-def name_parameters(result: Result, names: Any) -> Accuracy | None:
-    """The accuracy of a result, as far as it was measured, with the names of the problem."""
-    accuracy = result.record
-    if accuracy is None or accuracy.subject != "parameter" or names is None:
-        return accuracy
-    if isinstance(names, dict):
-        names = [name for leaf, _ in named_leaves(result.draws) for name in names[leaf]]
-    return replace(accuracy, names=tuple(names))
 
 
 def audit_result(result: Result) -> Audit:
@@ -128,7 +119,9 @@ def score_classes(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
         )
     each = np.stack([1 - mean, mean], 1) if mean.ndim == 1 else mean
     each = each / each.sum(1, keepdims=True)
-    predictive = Probabilities(each[:, 1] if each.shape[1] == 2 else each, truth)
+    shares = np.bincount(job.ready.train[1].astype(int), minlength=len(labels))
+    probabilities = each[:, 1] if each.shape[1] == 2 else each
+    predictive = Probabilities(probabilities, truth, labels, shares / shares.sum())
     curve = reliability(predictive)
     table = [
         {
@@ -169,7 +162,8 @@ def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
     if problem.noise is not None:
         noise = np.random.default_rng(job.config.seed).normal(size=draws.shape)
         draws = draws + scale * np.sqrt(problem.noise) * noise
-        predictive = Predictions(draws, truth)
+        middle = center + scale * float(np.mean(job.ready.train[1]))
+        predictive = Predictions(draws, truth, mean, middle)
         scores["coverage_90"] = float(coverage(predictive).at(0.9))
     low, high = np.quantile(draws, QUANTILES, axis=0)
     columns = {"actual": truth, "mean": mean, "sd": draws.std(0), "low_90": low, "high_90": high}
@@ -178,6 +172,16 @@ def score_numbers(job: Job, problem: Problem, outputs: np.ndarray) -> Scores:
         for i, row in enumerate(job.ready.test_rows)
     ]
     return predictive, scores, table
+
+
+def other_scores(findings: Findings) -> dict[str, float]:
+    """The scores that a report does not compute itself."""
+    own: set[str] = set()
+    if isinstance(findings.predictive, Probabilities):
+        own = {"test_log_likelihood", "accuracy", "brier_score", "calibration_error"}
+    elif findings.predictive is not None:
+        own = {"rmse", "coverage_90"}
+    return {name.replace("_", " "): v for name, v in findings.scores.items() if name not in own}
 
 
 def write(job: Job, problem: Problem, result: Result, findings: Findings) -> list[str]:
@@ -196,7 +200,6 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         "target": ready.target,
         **({"classes": ", ".join(ready.labels)} if ready.labels else {}),
         "prior": f"N(0, {job.config.prior_variance:g}) on every parameter",
-        **findings.scores,
         "seed": job.config.seed,
         "notes": " ".join([*ready.notes, *problem.notes, *job.choice.notes, *findings.notes]),
         **({} if result.decision is None else {"sampler": str(result.decision)}),
@@ -208,6 +211,8 @@ def write(job: Job, problem: Problem, result: Result, findings: Findings) -> lis
         audit=findings.audit,
         accuracy=findings.accuracy,
         predictive=findings.predictive,
+        answer=answer_of(job, result),
+        scores=other_scores(findings),
         command=job.command,
         facts=facts,
     )

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +29,14 @@ class StoredRun(NamedTuple):
     result: Result  # without its model: no context, no state
 
     @property
-    def summary(self) -> Summary | None:
+    def names(self) -> Any:
+        """The names of the parameters, if the model is one of the library."""
         job = self.job
-        names = None if job is None or job.needs_code else job.problem().names
-        return reports.summarise(self.result, names)
+        return None if job is None or job.needs_code else job.problem().names
+
+    @property
+    def summary(self) -> Summary | None:
+        return reports.summarise(self.result, self.names)
 
     @property
     def scores(self) -> dict[str, float]:
@@ -91,6 +96,7 @@ def report(run: StoredRun, command: str) -> Report:
         lead=f"{run.sampler}: {run.directory.status}. {verdict}",
         sections=[
             *reports.divergence_sections(run.result),
+            *reports.estimate_sections(run.result, run.names),
             *reports.accuracy_sections(run.accuracy),
             *reports.posterior_sections(run.result, summary),
         ],
@@ -147,6 +153,6 @@ def compare_parameters(names: list[str], summaries: list[Summary | None]) -> Ite
     first = parameters[:MOST_IN_FIGURE]
     mean, sd = (np.stack([s.numbers[n][: len(first)] for s in present]) for n in ("mean", "sd"))
     enough_colours = len(names) <= len(reports.COLOURS)
-    figure = reports.intervals(first, names, mean, sd) if enough_colours else None
+    draw = partial(reports.intervals, first, names, mean, sd) if enough_colours else None
     table = Table(("parameter", *names), rows)
-    yield Section("Posterior means ± standard deviations", figure=figure, table=table)
+    yield Section("Posterior means ± standard deviations", figure=draw, table=table)
