@@ -20,6 +20,7 @@ NUMBER = re.compile(
 )
 GROUPS = re.compile(r"[0-9]{1,3}([,.'\u00a0\u202f\u2009 ])[0-9]{3}(?:\1[0-9]{3})*")
 COMMA = re.compile(r"[-+]?[0-9]*,[0-9]+")
+POINTS_COMMA = re.compile(r"[-+]?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+")
 THOUSANDS = re.compile(r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 
 
@@ -49,7 +50,7 @@ def read_number(cell: str, decimal: str = ".") -> Number | None:
         return None
     if whole and not whole.isdecimal():
         groups = GROUPS.fullmatch(whole)
-        if not groups or groups[1] == decimal:
+        if not groups or (groups[1] == decimal and whole.count(decimal) == 1):
             return None
         whole = whole.replace(groups[1], "")
         ways.add("thousands")
@@ -71,6 +72,8 @@ def comma_decimals(sample: Iterable[str]) -> bool:
     """
     maybe = points = 0
     for cell in map(str.strip, sample):
+        if POINTS_COMMA.fullmatch(cell):
+            return True
         if COMMA.fullmatch(cell.rstrip("%€ ")):
             if not THOUSANDS.fullmatch(cell):
                 return True

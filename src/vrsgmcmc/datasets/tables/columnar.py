@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .arrow_sizes import batch_sizes
+from .columns import printable
 from .frame import (
     Cells,
     Encoder,
@@ -84,7 +85,7 @@ def read_arrow(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
 
 def short(error: Exception) -> str:
     first = str(error).partition("\n")[0][:200].rstrip(".")
-    return first if first.isprintable() else repr(first)[1:-1]
+    return printable(first)
 
 
 def is_text(pa: Any, kind: Any) -> bool:
@@ -97,6 +98,7 @@ def batch_frame(source: str, names: tuple[str, ...], batches: Iterable[Any], row
     parts: dict[str, list[Cells]] = {name: [] for name in names}
     total = 0
     for batch in batches:
+        batch.validate(full=True)  # a damaged batch could point outside of itself
         total += batch.num_rows
         if total > rows:
             raise ValueError(f"{source} has more rows than the {rows:,} that it says. {SAVE_AGAIN}")

@@ -64,5 +64,10 @@ def similar_name(name: str, header: Iterable[str]) -> str:
 
 def list_names(names: Collection[str], most: int) -> str:
     """The first names for a message: on one line, with what is not printable as escapes."""
-    listed = [name if name.isprintable() else repr(name)[1:-1] for name in islice(names, most)]
+    listed = map(printable, islice(names, most))
     return ", ".join([*listed, *["..."] * (len(names) > most)])
+
+
+def printable(text: str) -> str:
+    """A text for a message, with what is not printable as escapes."""
+    return text if text.isprintable() else repr(text)[1:-1]

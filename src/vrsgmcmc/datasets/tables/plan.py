@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .columns import printable
 from .expressions import Expression, evaluate, quote
 from .formula import Factor, Formula, check_formula_names, names_every_column, parse_formula
 from .frame import Frame
@@ -75,7 +76,7 @@ def read_plan(
         terms = tuple(term for term in terms if term[0] in readings)
     group_readings = {name: read_column(name, frame, na, True) for name in parsed.groups}
     if not terms and not group_readings:
-        raise ValueError(f"{frame.source} has no column to predict {key!r} from.")
+        raise ValueError(f"{frame.source} has no column to predict {display(key)!r} from.")
     notes += dict.fromkeys(reading.note for reading in readings.values() if reading.note)
     listed = {key_: factor.levels for key_, factor in parsed.factors.items() if factor.levels}
     return Plan(
@@ -109,7 +110,7 @@ def read_with_formula(
     read_frame(frame, tuple(filter(None, (target, *groups))))
     if target and parsed.response and parsed.response != quote(target):
         raise ValueError(
-            f"the formula predicts {parsed.response}, and target is {target!r}. Say one."
+            f"the formula predicts {printable(parsed.response)}, and target is {target!r}. Say one."
         )
     if not target and not parsed.response:
         raise ValueError(
@@ -134,16 +135,19 @@ def read_response(key: str, factor: Factor, frame: Frame, na: Sequence[str]) -> 
     assert factor.expression is not None
     readings = {name: read_column(name, frame, na) for name in factor.names}
     if text := [name for name, reading in readings.items() if reading.kind != "number"]:
-        raise ValueError(f"formula: {key} needs numbers, and {text[0]!r} has none.")
+        raise ValueError(f"formula: {printable(key)} needs numbers, and {text[0]!r} has none.")
     values = {name: reading.values for name, reading in readings.items()}
     result, state = evaluate(factor.expression, values, None)
     full = ~np.any([np.isnan(column) for column in values.values()], axis=0)
     wrong = np.flatnonzero(full & ~np.isfinite(result[:, 0]))
     if state or result.shape[1] > 1:
-        raise ValueError(f"formula: the target {key} is scaled by itself. Write the plain column.")
+        raise ValueError(
+            f"formula: the target {printable(key)} is scaled by itself. Write the plain column."
+        )
     if len(wrong):
         raise ValueError(
-            f"formula: {key} is no finite number in {len(wrong)} rows, the first in {frame.place} "
+            f"formula: {printable(key)} is no finite number in {len(wrong)} rows, the first in "
+            f"{frame.place} "
             f"{frame.rows[wrong[0]]}. Change the formula or the cells."
         )
     return Reading("number", result[:, 0])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from .columns import printable
 from .expressions import Expression, State, evaluate, parse_expression, quote, tokens_of
 from .frame import Frame, check_memory
 from .readings import read_again
@@ -58,7 +59,9 @@ def learn_calls(texts: Iterable[str], values: Values) -> tuple[Call, ...]:
     for text, expression in parse_calls(texts).items():
         _, state = evaluate(expression, by_name(expression, values), None)
         if not np.isfinite(np.array([number for part in state for number in part])).all():
-            raise ValueError(f"formula: {text} has no finite numbers to learn. Look at its column.")
+            raise ValueError(
+                f"formula: {printable(text)} has no finite numbers to learn. Look at its column."
+            )
         calls.append(Call(text=text, state=state))
     return tuple(calls)
 
@@ -67,7 +70,9 @@ def by_name(expression: Expression, values: Values) -> dict[str, np.ndarray]:
     columns = {name: values.columns[quote(name)] for name in expression.names}
     for name, column in columns.items():
         if column.dtype.kind != "f":
-            raise ValueError(f"formula: {expression.text} needs numbers, and {name!r} has levels.")
+            raise ValueError(
+                f"formula: {printable(expression.text)} needs numbers, and {name!r} has levels."
+            )
     return columns
 
 
@@ -84,12 +89,15 @@ def call_columns(
         except (IndexError, KeyError, ValueError) as error:
             if isinstance(error, ValueError) and str(error).startswith("formula:"):
                 raise
-            raise ValueError(f"the recipe does not say what {call.text} has learned.") from error
+            raise ValueError(
+                f"the recipe does not say what {printable(call.text)} has learned."
+            ) from error
         wrong = np.flatnonzero(~np.isfinite(result).all(1))
         if len(wrong):
             row = rows[wrong[0]]
             raise ValueError(
-                f"formula: {call.text} is no finite number in {len(wrong)} rows, the first in "
+                f"formula: {printable(call.text)} is no finite number in {len(wrong)} rows, the "
+                "first in "
                 f"{frame.place} {row}. Change the formula or the cells."
             )
         columns[call.text] = result
@@ -122,7 +130,9 @@ def atom_values(
         return values.columns[atom.expression] == sources[atom.expression].levels.index(atom.level)
     if atom.expression in calls:
         if atom.part >= calls[atom.expression].shape[1]:
-            raise ValueError(f"the recipe has a column {atom.part + 1} of {atom.expression}.")
+            raise ValueError(
+                f"the recipe has a column {atom.part + 1} of {printable(atom.expression)}."
+            )
         return calls[atom.expression][:, atom.part]
     return values.columns[atom.expression]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .cells import FORMATS
-from .columns import list_names
+from .columns import list_names, printable
 from .frame import Frame, Text
 from .readings import MISSING, OTHER, Reading
 from .schema import Source
@@ -115,8 +115,8 @@ def fit_levels(
     if listed:
         if others := [levels[i] for i in present if levels[i] not in listed]:
             raise ValueError(
-                f"formula: {key} does not list {list_names([repr(v[:40]) for v in others], 5)}, "
-                f"which {name!r} has."
+                f"formula: {printable(key)} does not list "
+                f"{list_names([repr(v[:40]) for v in others], 5)}, which {name!r} has."
             )
         present = [
             levels.index(level)

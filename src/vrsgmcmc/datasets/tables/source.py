@@ -37,7 +37,7 @@ def read_frame(table: Any, columns: Sequence[str] = ()) -> Frame:
         return table._replace(columns={name: table.columns[name] for name in names})
     if isinstance(table, str | Path):
         return read_file(Path(table), wanted)
-    if type(table).__module__.startswith("pandas."):
+    if type(table).__module__.partition(".")[0] == "pandas":
         return pandas_frame(table, wanted)
     if isinstance(table, Mapping):
         return mapping_frame(table, wanted)

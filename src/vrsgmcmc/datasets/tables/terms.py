@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 
 from .columns import MOST_COLUMNS
+from .expressions import quote
 from .schema import Atom, Source, Step
 
 Piece = tuple[Atom, str]  # a factor of a column, and its part of the column's name
@@ -55,7 +56,7 @@ def factor_pieces(
         width, _ = calls[key]
         names = [key] if width == 1 else [f"{key}[{part + 1}]" for part in range(width)]
         return [(Atom(expression=key, part=part), name) for part, name in enumerate(names)]
-    label = key.strip("`")
+    label = source.name if key == quote(source.name) else key
     if source.kind != "level":
         return [(Atom(expression=key), label)]
     levels = source.levels if full else source.levels[1:]
@@ -83,6 +84,6 @@ def missing_step(source: Source) -> Step:
     """The column that is 1 where the cell of a number is missing."""
     atom = Atom(expression=source.key, kind="missing")
     return Step(
-        name=f"{source.name}{'[missing]'}", sources=(source.name,), center=0.0, scale=1.0,
+        name=f"{source.name}[missing]", sources=(source.name,), center=0.0, scale=1.0,
         kind="missing", atoms=(atom,),
     )  # fmt: skip

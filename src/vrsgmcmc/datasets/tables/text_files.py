@@ -26,6 +26,7 @@ from .read import LONGEST_HEADER, blocks, check_header, parse_number
 BLOCK = 2**20
 SMALL = 2**28  # bytes that any packed file may unpack to
 LARGEST_RATIO = 100  # of a packed file, beyond that
+NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"  # bytes that Windows-1252 does not have
 SAMPLE_ROWS = 1000  # that say whether decimals have commas
 DELIMITERS = ",;\t|"
 TEXT_BYTES = 24  # of memory for a cell: a number, its copy, and the reading of it
@@ -79,11 +80,7 @@ def detect_encoding(path: Path) -> str:
     packed = path.stat().st_size
     most = max(SMALL, LARGEST_RATIO * packed) if path.suffix.lower() == ".gz" else packed
     size = cells = controls = 0
-    utf8, windows = (
-        codecs.getincrementaldecoder("utf-8")(),
-        codecs.getincrementaldecoder("cp1252")(),
-    )
-    encodings = {"utf-8": utf8, "cp1252": windows}
+    decoder, is_utf8, is_windows = codecs.getincrementaldecoder("utf-8")(), True, True
     start = b""
     with open_bytes(path) as file:
         while block := file.read(BLOCK):
@@ -96,14 +93,15 @@ def detect_encoding(path: Path) -> str:
                     f"{path} unpacks to more than {most:,} bytes, from {packed:,}: this is no usual "
                     "table. Unpack it first."
                 )
-            for name in list(encodings):
-                try:
-                    encodings[name].decode(block)
-                except UnicodeDecodeError:
-                    del encodings[name]
+            is_windows = is_windows and not any(byte in block for byte in NOT_WINDOWS)
+            try:
+                if is_utf8:
+                    decoder.decode(block)
+            except UnicodeDecodeError:
+                is_utf8 = False
     check_memory(str(path), TEXT_BYTES * cells)
     if start.startswith(codecs.BOM_UTF8):
-        return "utf-8-sig" if "utf-8" in encodings else "latin-1"
+        return "utf-8-sig" if is_utf8 else "latin-1"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if controls:  # every second byte of English text in UTF-16 is 0
@@ -113,7 +111,7 @@ def detect_encoding(path: Path) -> str:
         raise ValueError(
             f"{path} is no text: it has bytes that are 0. Save the table as CSV again."
         )
-    return next(iter(encodings), "latin-1")
+    return "utf-8" if is_utf8 else "cp1252" if is_windows else "latin-1"
 
 
 @contextmanager
