@@ -210,10 +210,25 @@ def test_the_networks_of_networks_learn_what_they_are_shown(elsewhere, capsys):
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_the_effects_of_the_page_about_tables_are_as_shown(elsewhere, capsys):
+    page = ROOT / "docs" / "doors-tables.md"
+    first, last = execute(page)
+    effects = str(first["problem"].effects(first["result"]))
+    shown = re.search(r"^    (Change of body_mass_g.*?)\n\n", page.read_text(), re.M | re.S)
+    assert shown is not None
+    number = re.compile(r"-?[\d.]+(?:e\+\d+)?")
+    words = [" ".join(number.sub("#", text).split()) for text in (effects, shown[1])]
+    assert words[0] == words[1]
+    assert last["predictions"].low[0] < last["predictions"].mean[0] < last["predictions"].high[0]
+    assert last["scores"].model["rmse"] < 0.5 * last["scores"].baseline["rmse"]
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
         *("README.md", "choosing.md", "conventions.md", "data.md", "doors-blackjax-optax.md"),
+        "doors-tables.md",
         *("extending.md", "index.md"),  # whose code is that of the README
         *("networks.md", "planning.md", "runs.md", "theory.md", "variance-reduction.md"),
     ]

@@ -237,16 +237,15 @@ def test_draws_of_the_target_have_its_mean(name):
     ("name", "data", "words"),
     [
         ("poisson", (X, np.full(N, -1)), "counts 0, 1, 2"),
-        ("softmax", (X, np.full(N, K)), f"0..{K - 1}"),
+        ("softmax", (X, np.full(N, K)), r"in 0\.\.3"),
         ("logistic", (X, np.full(N, 0.5)), "integers"),
         ("linear", (X, np.zeros(3)), "one row per datum"),
     ],
 )
 def test_other_data_are_refused(name, data, words):
     _, posterior, _ = model(name)
-    with pytest.raises(ValueError, match=".") as error:
+    with pytest.raises(ValueError, match=words):
         posterior.check(data)
-    assert words in str(error.value)
 
 
 def test_data_with_groups_have_their_names():

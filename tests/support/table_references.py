@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 
 def exact_linear(x, y, prior_sd=2.5, intercept_sd=5.0):
-    """Means and sds of (intercept, weights, log_sd): given the sd all is normal, and the sd is one number.
+    """Means and sds of (intercept, weights, log_sd): given the sd, which is one number, all is normal.
 
     p(log s | y) is s exp(-s) N(y; 0, s^2 I + F V F^T) up to a constant, on a grid; F = (1, x).
     """
@@ -57,7 +57,9 @@ def numpyro_model(family, x, y, groups, levels, classes, center):
         "weights", dist.Normal(0, 2.5).expand((x.shape[1], *width)).to_event(1 + ndim)
     )
     if family == "ordinal":
-        cuts = numpyro.sample("cuts", dist.ImproperUniform(constraints.ordered_vector, (), (classes - 1,)))
+        cuts = numpyro.sample(
+            "cuts", dist.ImproperUniform(constraints.ordered_vector, (), (classes - 1,))
+        )
         numpyro.factor("cut_prior", dist.Normal(0, 5).log_prob(cuts).sum())
         numpyro.sample("y", dist.OrderedLogistic(x @ weights, cuts), obs=y)
         return
@@ -105,7 +107,9 @@ def nuts(problem, draws=2500, chains=2, warmup=1000):
 def our_draws(problem, result):
     """Draws of a result under the names of `nuts`."""
     draws = problem.draws(result, most=None)
-    out = {name: np.asarray(draws[name], float) for name in ("weights", "intercept") if name in draws}
+    out = {
+        name: np.asarray(draws[name], float) for name in ("weights", "intercept") if name in draws
+    }
     for name, other in (("log_sd", "sd"), ("log_scale", "scale"), ("log_dispersion", "dispersion")):
         if name in draws:
             out[other] = np.exp(draws[name])

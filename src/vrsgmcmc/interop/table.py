@@ -132,13 +132,13 @@ def table(
 
     - `data`: the path of a file (CSV, Parquet, Arrow, ...), a frame of pandas or polars, or a `Design`.
     - `target`: the column to predict; or a `formula` such as "price ~ carat + cut + (1 | shop)".
-    - `model`: "linear", "robust", "logistic", "softmax", "ordinal", "poisson", "negative_binomial" or
-      "mlp"; None: chosen by the target.
+    - `model`: "linear", "robust", "logistic", "softmax", "ordinal", "poisson", "negative_binomial"
+      or "mlp"; None: chosen by the target.
     - `prior`: of the coefficients of standardised columns: "weak" is N(0, 2.5^2), others are
       "normal(0, 1)", "student_t(4, 0, 1)", "laplace(1)" and "flat".
     - `features`: the columns to predict from; `groups`: columns whose levels have effects of their own,
       as `(1 | shop)` says in a formula.
-    - `missing`: "drop" rows with missing cells, "impute" the cells, or "refuse"; `options` are others of
+    - `missing`: "drop" rows with missing cells, "impute" them, or "refuse"; `options` are others of
       `vr.datasets.tables.treat`: levels, na, collinear, scale_levels.
     - `test_fraction`: the share of rows that are held out for `scores`, drawn with `seed`.
     - `hidden`: units of the hidden layer of "mlp".

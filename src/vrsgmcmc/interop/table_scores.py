@@ -7,7 +7,8 @@
     coverage    share of rows inside of their 90 % interval
 
 The baseline predicts the class shares of the training rows; of a number a normal distribution with
-their mean and sd; of a count a Poisson, or negative binomial, distribution with their mean (and variance).
+their mean and sd; of a count a Poisson distribution, or a negative binomial one, with their mean (and
+variance).
 """
 
 from dataclasses import dataclass

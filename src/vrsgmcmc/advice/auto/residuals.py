@@ -117,9 +117,7 @@ def leverages(
     """|L^T J_i|^2 of each row, J_i the derivative of its linear predictor: no gradient is evaluated."""
     assert isinstance(posterior, core.GLM)
     row, unravel = ravel_pytree(center)
-    numbers = unravel(
-        jnp.arange(1, row.size + 1, dtype=row.dtype)
-    )  # 0: a coefficient that is always 0
+    numbers = unravel(jnp.arange(1, row.size + 1, dtype=row.dtype))  # 0: always zero
     place = posterior.coefficients(numbers).astype(int)
     features = jax.vmap(posterior.features)(data[0]).astype(row.dtype)
     factor = jnp.pad(metric.factor.astype(row.dtype), ((1, 0), (0, 0)))

@@ -1,9 +1,11 @@
 """Rows of another table as a design, with their targets if these are asked for."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
+from .cells import is_missing
 from .columns import list_names
 from .design import Design
 from .frame import Cells, Frame, Text
@@ -14,9 +16,9 @@ from .source import read_frame
 
 
 def new_rows(design: Design, table: Any, target: bool = False) -> Design:
-    """The rows of `table` as those of `design` were treated; `y` is empty without `target`.
+    """The rows of `table`, treated as those of `design` were; `y` is empty without `target`.
 
-    With it, rows without a target are left out, and a class that the training rows do not have is refused.
+    With it, rows without a target are left out.
     """
     recipe = design.recipe
     names = [*(s.name for s in recipe.sources), *(g.name for g in recipe.groups)]
@@ -37,7 +39,8 @@ def new_rows(design: Design, table: Any, target: bool = False) -> Design:
     groups = []
     for group, codes in zip(design.groups, again.groups, strict=True):
         groups.append(group._replace(codes=codes[full]))
-        if names := level_names(frame.columns[group.name], np.flatnonzero(present)[codes < 0]):
+        new = np.flatnonzero(present)[full & (codes < 0)]
+        if names := level_names(frame.columns[group.name], new, recipe.na):
             notes.append(f"New levels of {group.name!r}: {list_names(names, 10)}.")
     return design._replace(
         x=again.x[full],
@@ -50,10 +53,11 @@ def new_rows(design: Design, table: Any, target: bool = False) -> Design:
     )
 
 
-def level_names(cells: Cells, rows: np.ndarray) -> list[str]:
-    """The different cells of some rows, as text."""
+def level_names(cells: Cells, rows: np.ndarray, na: Collection[str]) -> list[str]:
+    """The different cells of some rows, as text, without those that are missing."""
     text = cells if isinstance(cells, Text) else number_text_cells(cells)
-    return sorted({text.values[code] for code in text.codes[rows] if code >= 0})
+    values = {text.values[code] for code in text.codes[rows] if code >= 0}
+    return sorted(value for value in values if not is_missing(value, na))
 
 
 def read_targets(design: Design, frame: Frame) -> np.ndarray:
@@ -72,5 +76,11 @@ def read_targets(design: Design, frame: Frame) -> np.ndarray:
             )
         return values
     source = Source(key=target.name, name=target.name, kind="level", levels=target.labels)
-    codes = group_codes(source, frame.columns[target.name], na)
+    cells = frame.columns[target.name]
+    codes = group_codes(source, cells, na)
+    if names := level_names(cells, np.flatnonzero(codes < 0), na):
+        raise ValueError(
+            f"{frame.source}: target {target.name!r} has classes that the training rows do not have: "
+            f"{list_names(names, 10)}. Leave those rows out."
+        )
     return np.where(codes < 0, np.nan, codes)

@@ -91,11 +91,11 @@ KINDS = {
 
 def parse_prior(text: Any) -> WeightPrior:
     """The prior that a name stands for, such as "weak" or "normal(0, 1)"."""
-    known = ", ".join(f'"{form}"' for form in FORMS)
+    forms = ", ".join(f'"{form}"' for form in FORMS)
     if isinstance(text, WeightPrior):
         return text
     if not isinstance(text, str):
-        raise TypeError(f"prior must be a name ({known}), got {type(text).__name__}.")
+        raise TypeError(f"prior must be a name ({forms}), got {type(text).__name__}.")
     plain = text.strip().lower()
     if plain in ("weak", "flat"):
         return Normal(0.0, WEAK) if plain == "weak" else Flat()
@@ -103,7 +103,7 @@ def parse_prior(text: Any) -> WeightPrior:
     if match is None or match[1] not in KINDS:
         word = plain.split("(")[0].strip()
         hint = did_you_mean(word, [form.split("(")[0] for form in FORMS])
-        raise ValueError(f"prior={text!r}: known are {known}.{hint}")
+        raise ValueError(f"prior={text!r}: known are {forms}.{hint}")
     kind, fields = KINDS[match[1]]
     try:
         numbers = [float(part) for part in match[2].split(",")]
