@@ -38,4 +38,4 @@ def finished_run(shared_folder, tmp_path):
 def without_figures(monkeypatch):
     """Reports without the time that their figures take."""
 
-    monkeypatch.setattr(writer, "render", lambda figure: {"png": b"", "svg": b"<svg/>"})
+    monkeypatch.setattr(writer, "render", lambda figure, *kinds: {"png": b"", "svg": b"<svg/>"})

@@ -31,7 +31,8 @@ FLAT = effect("skin", 0.8, 1.02, 1.3, certain=0.6)
         (odds(UP), "Higher odds of diabetes go with glucose."),
         (odds(DOWN), "Lower odds of diabetes go with rest."),
         (odds(FLAT, DOWN, UP),
-         "Higher odds of diabetes go with glucose; lower odds of diabetes go with rest. The direction is clear for 2 of 3 effects."),
+         "Higher odds of diabetes go with glucose; lower odds of diabetes go with rest. The "
+         "direction is clear for 2 of 3 effects."),
         (odds(FLAT), "No effect on the odds of diabetes has a clear direction. The direction is clear "
          "for 0 of 1 effects."),
         (price(effect("carat", 7e3, 8e3, 9e3), effect("depth", -200, -100, -20),

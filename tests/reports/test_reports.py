@@ -177,8 +177,8 @@ def test_the_contents_of_a_page_about_several_things_name_each_once(tmp_path):
     [
         ("", ""),
         ("y", "Of 1 claim on this page, 1 holds."),
-        ("yyni-", "Of 5 claims on this page, 2 hold, 1 holds in part, 1 does not hold and 1 could not be "
-         "tested."),
+        ("yyni-", "Of 5 claims on this page, 2 hold, 1 holds in part, 1 does not hold and 1 could not "
+         "be tested."),
     ],
 )  # fmt: skip
 def test_the_answers_to_claims_come_first(tmp_path, answers, words):

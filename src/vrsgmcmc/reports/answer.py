@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -52,7 +52,8 @@ class Effect(NamedTuple):
         limits = outside(np.quantile(draws, (0.25, 0.75, 0.05, 0.95)))
         mean, sd = outside(draws.mean()), outside(draws).std()
         certain = max(np.mean(draws > 0), np.mean(draws < 0))
-        return cls(name, *map(float, (mean, sd, *limits, certain)), **fields)
+        numbers: Any = map(float, (mean, sd, *limits, certain))
+        return cls(name, *numbers, **fields)
 
 
 class Answer(NamedTuple):
@@ -215,7 +216,7 @@ def answer_section(answer: Answer) -> Section:
 
 def line(answer: Answer, effect: Effect) -> Line:
     """An effect as it is drawn, at its step."""
-    numbers = (answer.at_step(effect, value) for value in (effect.mean, *effect[3:7]))
+    numbers: Any = (answer.at_step(effect, value) for value in (effect.mean, *effect[3:7]))
     return Line(effect.name, effect.step_unit or effect.unit, *numbers, is_clear(effect))
 
 

@@ -186,7 +186,7 @@ def render(figure: Figure, *kinds: str) -> dict[str, bytes]:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # shown as a box
         for kind in kinds or ("png", "svg"):
             content = BytesIO()
-            options = {"metadata": {"Date": None}} if kind == "svg" else {}
+            options: Any = {"metadata": {"Date": None}} if kind == "svg" else {}
             figure.savefig(content, format=kind, **options)
             figure.set_layout_engine("none")  # a second layout would move the axes a little
             files[kind] = content.getvalue()

@@ -3,10 +3,8 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-from matplotlib.figure import Figure
 
 ANSWERS = {"yes": "✓", "no": "✗", "in part": "◐", "not tested": "○"}  # answer -> its symbol
 NUMERIC = re.compile(r"[-+\N{MINUS SIGN}±<>]?\s*(\.?\d|nan\b|inf\b|∞|—$)", re.IGNORECASE)
@@ -60,7 +58,7 @@ class Section(NamedTuple):
 
     title: str
     text: str = ""
-    figure: Figure | Callable[..., Figure] | None = None
+    figure: Any = None  # Figure | Callable[..., Figure] | None
     caption: str = ""
     table: Table | None = None
     alt: str = ""
