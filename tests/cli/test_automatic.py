@@ -78,7 +78,7 @@ def test_resume_repeats_no_pilot_and_no_bit_differs(automatic, tmp_path, capsys,
     assert code == 130
     assert "vrsgmcmc resume" in err
     monkeypatch.setattr(MODULE, "decide", lambda *_: pytest.fail("decided again"))
-    monkeypatch.setattr("vrsgmcmc.reports.writer.render", lambda _: {"png": b"", "svg": b"<svg/>"})
+    monkeypatch.setattr("vrsgmcmc.reports.writer.render", lambda *_: {"png": b"", "svg": b"<svg/>"})
     assert run_command(["resume", tmp_path / "run"], capsys)[0] == automatic.code
     here, there = (path / "chains" / "draws.sha256" for path in (tmp_path / "run", automatic.run))
     assert here.read_bytes() == there.read_bytes()

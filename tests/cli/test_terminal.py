@@ -10,7 +10,7 @@ import pytest
 from support.command_line import run_command
 
 from vrsgmcmc import cli
-from vrsgmcmc.cli.jobs.predictions import spreadsheet_text
+from vrsgmcmc.cli.jobs.spreadsheet import spreadsheet_text
 from vrsgmcmc.cli.terminal import safe_text
 
 ESCAPE = "\x1b[31m\x07\u202e"

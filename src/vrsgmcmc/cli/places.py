@@ -9,12 +9,12 @@ def check_writable(path: Path) -> None:
     """ValueError if no directory can be made, or no file written, at `path`; leaves nothing behind."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"--out {path}: this is a file. Name a directory.")
-    made = []
+    new_folders = []
     try:
         for folder in reversed([path, *path.parents]):
             if not folder.exists():
                 folder.mkdir()
-                made.append(folder)
+                new_folders.append(folder)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
@@ -23,7 +23,7 @@ def check_writable(path: Path) -> None:
             "that can be written."
         ) from error
     finally:
-        for folder in reversed(made):
+        for folder in reversed(new_folders):
             folder.rmdir()
 
 

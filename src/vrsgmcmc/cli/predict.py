@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vrsgmcmc.datasets import tables
+from vrsgmcmc import datasets
 
 from . import jobs
 from .inspect import load_finished
@@ -24,16 +24,20 @@ def predict(words: list[str]) -> int:
     )
     parser.add_argument("run", metavar="RUN", type=Path, help="the directory of a finished run")
     parser.add_argument("table", metavar="NEW", type=Path, help="a table, such as NEW.csv")
-    parser.add_argument("--out", metavar="FILE.csv", type=Path, help="(default: NEW-predictions.csv)")
+    parser.add_argument(
+        "--out", metavar="FILE.csv", type=Path, help="(default: NEW-predictions.csv)"
+    )
     add_model(parser)
     options = parser.read(words)
     table = options["table"]
     out = options.get("out", Path(f"{table.name.partition('.')[0]}-predictions{SUFFIX}"))
     if out.suffix.lower() != SUFFIX:
-        raise ValueError(f"--out {out}: predictions are a CSV file. Name one that ends in {SUFFIX}.")
+        raise ValueError(
+            f"--out {out}: predictions are a CSV file. Name one that ends in {SUFFIX}."
+        )
     check_new_file(out)
     if not table.exists():
-        tables.read_frame(table)  # says so
+        datasets.tables.read_frame(table)  # says so
     job, problem, result = load_finished(options)
     predictions = jobs.predict(job, problem, result, table)
     for note in predictions.notes:

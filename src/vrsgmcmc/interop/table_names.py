@@ -26,10 +26,7 @@ def parameter_names(family: Family, design: Design) -> dict[str, list[str]]:
     for leaf in family.shared:
         names[leaf] = [SHARED.get(leaf, leaf)]
     if family.name == "ordinal":
-        names["log_gaps"] = [
-            f"log gap of the cut points at {a} and {b}"
-            for a, b in zip(labels[1:-1], labels[2:], strict=True)
-        ]
+        names["log_gaps"] = [f"log distance of the cut points of {each}" for each in labels[1:-1]]
     for group in design.groups:
         names[f"groups.{group.name}.log_sd"] = each(f"log sd of (1 | {group.name})")
         names[f"groups.{group.name}.levels"] = [

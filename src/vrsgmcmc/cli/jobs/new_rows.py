@@ -73,9 +73,7 @@ def read(design: Design, path: Path) -> Frame:
         return tables.read_frame(path, tuple(names))
 
 
-def actual(
-    design: Design, frame: Frame, new: Design
-) -> tuple[np.ndarray | None, Design | None]:
+def actual(design: Design, frame: Frame, new: Design) -> tuple[np.ndarray | None, Design | None]:
     """The targets of rows, where there are any (else NaN, or -1), and the rows that have one."""
     target = design.target
     if target.name not in frame.columns:
@@ -113,4 +111,6 @@ def predict_own(
     low, high = np.quantile(draws, QUANTILES, axis=0)
     columns = {"actual": truth, "mean": draws.mean(0), "sd": draws.std(0)}
     table = number_rows(design.rows, columns | {"low_90": low, "high_90": high})
-    return table, ["The intervals are those of the mean: what is around it, your model does not say."]
+    return table, [
+        "The intervals are those of the mean: what is around it, your model does not say."
+    ]

@@ -46,7 +46,12 @@ def design_of(record: Any, recipe: Recipe, arrays: Mapping[str, np.ndarray]) -> 
     """The design again; ValueError if something in it contradicts the recipe."""
     place, notes = record["place"], tuple(record["notes"])
     texts = all(isinstance(each, str) and len(each) <= LONGEST_NOTE for each in notes)
-    if place not in PLACES or not texts or len(notes) > MOST_NOTES or set(record) != {"place", "notes"}:
+    if (
+        place not in PLACES
+        or not texts
+        or len(notes) > MOST_NOTES
+        or set(record) != {"place", "notes"}
+    ):
         raise ValueError("its sentences about the table are not as they were written")
     expected = {f"{part}_{name}" for part in ("train", "test") for name in ("x", "y", "rows")}
     expected |= {f"{p}_group_{i}" for p in ("train", "test") for i in range(len(recipe.groups))}
@@ -83,7 +88,9 @@ def check_part(
     if goal.kind == "classes":
         fine = fine and y.max() < len(goal.labels) and len(goal.labels) > 1
     for group, each in zip(recipe.groups, codes, strict=True):
-        fine = fine and each.min() >= (-1 if part == "test" else 0) and each.max() < len(group.levels)
+        fine = (
+            fine and each.min() >= (-1 if part == "test" else 0) and each.max() < len(group.levels)
+        )
     if not fine:
         raise ValueError(f"the {part} rows are none of this recipe")
 

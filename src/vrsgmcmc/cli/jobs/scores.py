@@ -148,7 +148,11 @@ def score_classes(problem: Problem, outputs: np.ndarray, seed: int) -> Any:
     probabilities = each[:, 1] if each.shape[1] == 2 else each
     predictive = Probabilities(probabilities, truth, labels, shares)
     curve = reliability(predictive)
-    scores = {"accuracy": curve.accuracy, "brier_score": curve.brier, "calibration_error": curve.ece}
+    scores = {
+        "accuracy": curve.accuracy,
+        "brier_score": curve.brier,
+        "calibration_error": curve.ece,
+    }
     baseline = {"accuracy": float(np.mean(truth == shares.argmax()))}
     return scores, baseline, predictive, class_rows(test.numbers, labels, each, truth)
 

@@ -34,9 +34,13 @@ def class_rows(
         if actual is not None:
             cells["actual"] = spreadsheet_text(labels[int(actual[i])]) if actual[i] >= 0 else ""
         cells["predicted"] = spreadsheet_text(labels[int(probabilities[i].argmax())])
-        cells |= {f"P({name})": f"{p:.6g}" for name, p in zip(labels, probabilities[i], strict=True)}
+        cells |= {
+            f"P({name})": f"{p:.6g}" for name, p in zip(labels, probabilities[i], strict=True)
+        }
         for end, limit in zip(("low_90", "high_90"), limits, strict=False):
-            cells |= {f"{end}({name})": f"{p:.6g}" for name, p in zip(labels, limit[i], strict=True)}
+            cells |= {
+                f"{end}({name})": f"{p:.6g}" for name, p in zip(labels, limit[i], strict=True)
+            }
         table.append(cells)
     return table
 
