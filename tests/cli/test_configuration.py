@@ -27,9 +27,7 @@ def test_the_least_configuration_is_two_keys():
 
 def test_the_choices_are_those_of_the_library():
     assert set(methods.choices("estimator")) == set(ESTIMATORS)
-    assert set(methods.choices("integrator")) == set(INTEGRATORS) - {
-        "ito"
-    }  # which takes functions
+    assert set(methods.choices("integrator")) == set(INTEGRATORS) - {"ito"}  # which takes functions
     for name in ("order", "anchor_order"):
         assert set(methods.choices(name)) == set(ORDERS)
     assert methods.choices("step_size") == ()
@@ -82,7 +80,10 @@ REFUSED = {
     "seed too large": ({"seed": 2**40}, "seed: must be less than"),
     "order": ({"order": "shufled"}, "(did you mean shuffled?), got 'shufled'."),
     "estimator": ({"estimator": "svgr"}, "(did you mean svrg?), got 'svgr'."),
-    "missing": ({"missing": "ignore"}, "missing: must be one of drop, impute, refuse, got 'ignore'."),
+    "missing": (
+        {"missing": "ignore"},
+        "missing: must be one of drop, impute, refuse, got 'ignore'.",
+    ),
     "levels": ({"levels": "most"}, "levels: must be one of drop_first, all, got 'most'."),
     "formula and features": (
         {"formula": "y ~ a", "features": ["a"]},
@@ -98,7 +99,10 @@ REFUSED = {
         {"task": "classification"},
         "task: model logistic says what its target is. Leave task out",
     ),
-    "a task without a model": ({"model": None, "task": "regression"}, "task is for mlp and your own"),
+    "a task without a model": (
+        {"model": None, "task": "regression"},
+        "task is for mlp and your own",
+    ),
     "codes of missing cells": ({"na": ["-9", "-9"]}, "na: '-9' is given twice."),
     "features": ({"features": "age"}, "features: must be a list of names, got 'age'."),
     "features of numbers": ({"features": [1]}, "features: must be text, got [1]."),
@@ -111,7 +115,10 @@ REFUSED = {
         "--prior 'normal(0, 2)'.",
     ),
     "an old noise": ({"noise_variance": 1.0}, "noise_variance is a key of earlier versions. The"),
-    "an old switch": ({"intercept": False}, "intercept is a key of earlier versions. Every model has"),
+    "an old switch": (
+        {"intercept": False},
+        "intercept is a key of earlier versions. Every model has",
+    ),
     "a table for a number": ({"hidden": {}}, "hidden: must be a whole number, got {}."),
     "path of a number": ({"data": 5}, "data: must be text, got 5."),
     "empty target": ({"target": ""}, "target: needs at least 1 character, got ''."),

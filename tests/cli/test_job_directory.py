@@ -74,7 +74,10 @@ def test_a_folder_that_only_looks_like_an_unfinished_job_is_refused(names, finis
         (lambda record: record.pop("table"), "is not the record of a job"),
         (lambda record: record.update(table=[]), "is not the record of a job"),
         (lambda record: record["table"].update(place="page"), "are not as they were written"),
-        (lambda record: record["table"].update(notes=["x" * 10_001]), "are not as they were written"),
+        (
+            lambda record: record["table"].update(notes=["x" * 10_001]),
+            "are not as they were written",
+        ),
         (lambda record: record.pop("recipe"), "is not the record of a job"),
         (lambda record: record.update(recipe=[]), "the recipe cannot be read"),
         (lambda record: record["recipe"].update(surprise=1), "the recipe cannot be read: surprise"),

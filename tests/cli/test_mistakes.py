@@ -14,7 +14,8 @@ FILES = {
     "empty.csv": "",
     "words.csv": "a,y\nx,1\n",
     "holes.csv": "a,y\n,1\n" + "".join(f"{i},{i % 2}\n" for i in range(30)),
-    "counts.csv": "a,y\n" + "".join(f"{i},{(0, 1, 0, 2, 0, 1, 0, 3 + (i > 30))[i % 8]}\n" for i in range(40)),
+    "counts.csv": "a,y\n"
+    + "".join(f"{i},{(0, 1, 0, 2, 0, 1, 0, 3 + (i > 30))[i % 8]}\n" for i in range(40)),
     "binary.csv": b"\x00\xff\xfe",
     "numbers.csv": "1,2\n3,4\n",
     "one.csv": "a,y\n" + "".join(f"{i},1\n" for i in range(30)),

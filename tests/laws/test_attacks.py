@@ -47,7 +47,9 @@ def patch():
     with pytest.MonkeyPatch.context() as patch:
         commit_chunks(patch, 16)
         patch.setattr(draws, "CHUNK_BYTES", 20 * 2 * 2 * 8)
-        patch.setattr(report_writer, "render", lambda figure, *kinds: {"png": b"p", "svg": b"<svg/>"})
+        patch.setattr(
+            report_writer, "render", lambda figure, *kinds: {"png": b"p", "svg": b"<svg/>"}
+        )
         yield patch
 
 

@@ -16,6 +16,8 @@ from vrsgmcmc.datasets.tables import (
     design_target,
 )
 
+from ..keys import MODELS
+
 MOST_NOTES, LONGEST_NOTE = 1000, 10_000
 PLACES = ("line", "row")
 
@@ -58,6 +60,8 @@ def design_of(record: Any, recipe: Recipe, arrays: Mapping[str, np.ndarray]) -> 
     if set(arrays) != expected:
         raise ValueError(f"its arrays are {', '.join(sorted(arrays))}")
     target = design_target(recipe)
+    if target.model not in MODELS:
+        raise ValueError(f"its recipe names the model {target.model[:40]!r}")
     parts = []
     for part in ("train", "test"):
         x, y, rows = (arrays[f"{part}_{name}"] for name in ("x", "y", "rows"))
