@@ -59,7 +59,8 @@ def test_a_finished_run_is_read_and_says_the_same(
     accuracy = advice.load_accuracy(copy / "chains")
     assert code == automatic.code
     assert f"least ESS {accuracy.ess:,.0f}, largest R-hat {accuracy.r_hat:.3f}" in out
-    assert out.index("step size") < out.index("R-hat") < out.index("least ESS")
+    assert out.startswith("What goes with =outcome = yes?")
+    assert out.index("least ESS") < out.index("accuracy: ") < out.index("step size")
     assert run_command(["report", copy], capsys)[0] == 0
     code, out, _ = run_command(["summary", copy], capsys)
     assert code == 0

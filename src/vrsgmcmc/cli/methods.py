@@ -31,7 +31,7 @@ def choices(name: str) -> tuple[str, ...]:
     if name in METHODS:
         names = set(METHODS[name]) - {"ito"}  # which takes functions
         return (*(each for each in FIRST if each in names), *sorted(names - {*FIRST}))
-    hint = get_type_hints(Config)[name]  # Literal[...], or Literal[...] | None
+    hint = get_type_hints(Config).get(name)  # Literal[...], or Literal[...] | None
     return next((get_args(t) for t in (hint, *get_args(hint)) if get_origin(t) is Literal), ())
 
 
