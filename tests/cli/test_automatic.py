@@ -3,6 +3,7 @@
 import json
 import shutil
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -175,8 +176,8 @@ def test_keys_without_a_step_size_are_kept_and_the_rest_is_left_open(automatic):
         jobs.sample_arguments(choice._replace(settings={"run_dir": "x"}), problem)
 
 
-def test_a_job_with_the_plan_of_an_earlier_version_still_runs(automatic, tmp_path):
-    job = jobs.load(automatic.run)
+def test_a_job_with_the_plan_of_an_earlier_version_still_runs(tmp_path):
+    job = jobs.load(Path(__file__).parent / "fixtures" / "job-1")
     settings = {
         "estimator": {"name": "control_variate", "center": "start"},
         "integrator": {"name": "sgld", "temperature": 1.0},

@@ -130,9 +130,7 @@ VALUE = st.one_of(
     st.lists(st.one_of(st.integers(), st.text(max_size=3)), max_size=3),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )
-KEY = st.one_of(
-    st.sampled_from(list(KEYS)), st.text(string.ascii_lowercase + "_", max_size=8)
-)
+KEY = st.one_of(st.sampled_from(list(KEYS)), st.text(string.ascii_lowercase + "_", max_size=8))
 
 
 @settings(FEW, max_examples=200)

@@ -232,8 +232,8 @@ def test_check_tells_shapes_memory_and_time_and_writes_nothing(
     words = ["check", shared_folder / "table.csv", *COMMAND, "--model", "logistic"]
     code, out, _ = run_command(words, capsys)
     assert code == 0
-    for text in ("48 rows to train, 12 to test, 2 columns", "parameters: 3 (intercept [], weights [2])", "gradient norm",
-                 "time: about", "memory: ", "disk: about"):  # fmt: skip
+    for text in ("48 rows to train, 12 to test, 2 columns", "gradient norm", "time: about",
+                 "parameters: 3 (intercept [], weights [2])", "memory: ", "disk: about"):  # fmt: skip
         assert text in out
     assert list(tmp_path.iterdir()) == []
 

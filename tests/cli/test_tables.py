@@ -126,6 +126,30 @@ def test_a_table_reaches_the_sampler_and_what_was_done_is_said(name, tmp_path, c
     assert [each.name for each in tmp_path.iterdir()] == [file]
 
 
+SAID = """\
+- 'y' has 2 classes: it is text, and 'yes' is the event. Model: logistic.
+- Left out, since they differ from row to row, as names and ids do: id.
+- 2 of 80 rows have missing cells and were left out: 2 in column 'x' (first in line 5).
+- 'when' is the number of days since 2024-01-01.
+- 'kind' has 3 levels; the reference is 'blue'.
+- 62 rows are for training and 16, drawn at random, for testing.
+- Model: logistic. Prior: coefficients of standardised columns: N(0, 2.5²); intercept: N(0, 5²).
+62 rows to train, 16 to test; 5 parameters
+vrsgmcmc: interrupted.
+The same command starts it again, or goes on with what was committed.
+"""
+
+
+def test_what_is_said_about_a_table_word_by_word(tmp_path, capsys, monkeypatch):
+    cells = [str(each) for each in BASE["x"]]
+    cells[3] = cells[30] = "NA"
+    table = {"id": np.arange(80), "when": DAY, **BASE, "x": cells}
+    (tmp_path / "t.csv").write_text(text(table))
+    monkeypatch.setattr(jobs, "choose", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    words = ["sample", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "run"]
+    assert run_command(words, capsys) == (130, "", SAID)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_becomes_a_report_and_predictions(name, tmp_path, capsys, monkeypatch):

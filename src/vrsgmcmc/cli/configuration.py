@@ -124,7 +124,9 @@ def convert(values: Mapping[str, Any], kind: type[Config] = Config) -> Config:
     hints, literal = get_type_hints(kind, include_extras=True), cast(Any, Literal)
     hints |= {each: literal[choices(each)] | None for each in METHODS}
     strict = ConfigDict(strict=True, allow_inf_nan=False)
-    types = {"data": (str, Path), "out": (str, Path)} | dict.fromkeys(LISTS, (list, tuple))
+    types: dict[str, Any] = {"data": (str, Path), "out": (str, Path)} | dict.fromkeys(
+        LISTS, (list, tuple)
+    )
     arguments = {}
     for name, value in values.items():
         if name in ("data", "out") and "\0" in str(value):

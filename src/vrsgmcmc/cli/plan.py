@@ -9,7 +9,6 @@ from vrsgmcmc import advice, core, run
 from vrsgmcmc.core import INTEGRATORS
 
 from . import jobs
-from .configuration import names_code
 from .keys import KEYS, Config
 from .options import read_config, say
 
@@ -23,7 +22,7 @@ def plan(words: list[str]) -> int:
     if config.step_size is not None:
         raise ValueError("step_size is given, so there is nothing to plan. Leave it out.")
     design = jobs.read(config)
-    function = jobs.load_function(config.model) if names_code(config.model) else None
+    function = jobs.load_own(config.model)
     problem = jobs.build_problem(config, design, function)
     decision = make_plan(config, problem)
     print("\n".join(f"# {line}" for line in str(decision).splitlines()))
@@ -80,7 +79,7 @@ def check(words: list[str]) -> int:
 
     from vrsgmcmc.datasets import tables
 
-    function = jobs.load_function(config.model) if names_code(config.model) else None
+    function = jobs.load_own(config.model)
     problem = jobs.build_problem(config, design, function)
     job = jobs.find(config.out, config, design) if config.out is not None else None
     for note in problem.notes:

@@ -9,7 +9,6 @@ from typing import Any
 from vrsgmcmc import reports, run
 
 from . import jobs
-from .configuration import names_code
 from .options import command_line, read_config, read_run, say
 from .places import check_writable
 from .terminal import safe_name
@@ -29,7 +28,7 @@ def sample(words: list[str]) -> int:
     design = jobs.read(config)
     out = config.out or Path(f"{config.data.name.partition('.')[0] or config.data.stem}-run")
     check_writable(out)
-    function = jobs.load_function(config.model) if names_code(config.model) else None
+    function = jobs.load_own(config.model)
     job = jobs.find(out, config, design)
     if job is not None:
         return run_job(job, job.problem(function))

@@ -21,3 +21,4 @@ from .problem import Problem as Problem
 from .problem import build_problem as build_problem
 from .table import read as read
 from .user_model import load_function as load_function
+from .user_model import load_own as load_own

@@ -30,6 +30,7 @@ def answer_of(problem: Problem, result: Result, findings: Any) -> Answer | None:
         "softmax": f"What goes with each class of {name}?",
         "ordinal": f"What goes with a higher {name}?",
     }
+    subject = {"logistic": event, "ordinal": f"a higher {name}"}.get(family.name) or name
     effects = list(effects_of(problem, result))
     if len(effects) > MOST_EFFECTS:
         effects = sorted(effects, key=lambda each: -each.certain)[:MOST_EFFECTS]
@@ -38,7 +39,7 @@ def answer_of(problem: Problem, result: Result, findings: Any) -> Answer | None:
         *treatment, prior = (*treatment[:-1], prior, treatment[-1])
     return Answer(
         question=questions.get(family.name, f"What goes with a higher {name}?"),
-        target={"logistic": event, "ordinal": f"a higher {name}"}.get(family.name, name),
+        target=subject,
         scale=family.ratio or f"difference in {name}",
         effects=effects,
         reference=1.0 if family.ratio else 0.0,
@@ -54,10 +55,10 @@ def effects_of(problem: Problem, result: Result) -> Iterator[Effect]:
     table = problem.table
     ratio = bool(table.family.ratio)
     outside = np.exp if ratio else np.asarray
-    columns = iter(())
+    columns = iter(table.design.columns)
     for each in table.effects(result):
-        if each.kind == "intercept":
-            columns = iter(table.design.columns)  # they follow, for this outcome
+        if each.kind == "intercept":  # of a further outcome
+            columns = iter(table.design.columns)
         if each.kind not in EFFECTS:
             continue
         group, column, unit, step, step_unit = each.outcome, each.name, "", 1.0, ""

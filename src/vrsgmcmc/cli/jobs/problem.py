@@ -56,7 +56,7 @@ def build_problem(config: Config, design: Design, function: Callable | None = No
         table = interop.table(
             design, model=config.model, prior=config.prior or "weak", hidden=config.hidden
         )
-        return Problem(*table, table.names, table.notes, table)
+        return Problem(table.posterior, table.data, table.init, table.names, table.notes, table)
     assert function is not None
     assert design.test is not None
     data = design.x, design.y

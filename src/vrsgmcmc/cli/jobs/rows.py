@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vrsgmcmc.datasets.tables import (
-    Design,
-    Group,
-    Recipe,
-    design_columns,
-    design_target,
-)
+from vrsgmcmc.datasets.tables import Design, Group, Recipe, design_columns, design_target
 
 from ..keys import MODELS
 

@@ -19,7 +19,10 @@ MOST_DRAWS = 400  # that predictions are averaged over
 MOST_NUMBERS = 2 * 10**7  # draws times test rows
 MOST_SIMULATED = 20_000  # test rows whose predictive draws a page shows
 QUANTILES = (0.05, 0.95)
-NAMES = {"log_score": "test_log_likelihood", "brier": "brier_score"}  # of `vr.table` -> of a job
+NAMES: dict[str, str] = {
+    "log_score": "test_log_likelihood",
+    "brier": "brier_score",
+}  # of `vr.table` -> of a job
 
 
 class Scores(NamedTuple):
@@ -37,7 +40,7 @@ def score_table(problem: Problem, result: Result) -> Scores:
     test = table.design.test
     scores, predictions = table.scores(result), table.predict(result, test)
     own, baseline = (
-        {NAMES.get(name, name): float(value) for name, value in each.items()}
+        {NAMES.get(name, str(name)): float(value) for name, value in each.items()}
         for each in (scores.model, scores.baseline)
     )
     target = test.target
