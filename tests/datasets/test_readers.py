@@ -234,6 +234,22 @@ def test_damaged_bytes_are_refused_or_read(kind, tmp_path):
             assert len(frame.rows) <= 2 * N
 
 
+def test_an_archive_without_its_target_is_not_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "t.npz", x=np.zeros((10, 3)))
+    arrays = import_module("vrsgmcmc.datasets.tables.array_files")
+    monkeypatch.setattr(arrays, "read_array", lambda _: pytest.fail("it was read"))
+    for arguments in ({"target": "y"}, {"formula": "y ~ ."}, {"target": "x[0]", "groups": ("y",)}):
+        with pytest.raises(ValueError, match="has no column 'y'"):
+            treat(tmp_path / "t.npz", **arguments)
+
+
+def test_a_design_that_would_be_too_wide_is_not_built():
+    text = np.array([f"l{i}" for i in range(25)] * 2)
+    frame = {f"c{i}": text for i in range(5)} | {"y": np.arange(50.0)}
+    with pytest.raises(ValueError, match="the design has more than 100,000 columns"):
+        treat(frame, formula="y ~ c0:c1:c2:c3:c4")
+
+
 def test_too_many_columns():
     frame = {f"c{i}": [1.0] for i in range(100_001)}
     with pytest.raises(ValueError, match="more than 100,000 columns"):

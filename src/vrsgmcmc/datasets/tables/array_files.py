@@ -11,7 +11,7 @@ import psutil
 
 from ..arrays import array_errors, read_array, read_header
 from .columns import LONGEST_LABEL, MOST_COLUMNS, Table, check_width, choose_columns
-from .frame import Cells, Encoder, Frame, check_memory, choose_names
+from .frame import EVERYTHING, Cells, Encoder, Frame, Wanted, check_memory, choose_names
 
 SAVE_AGAIN = "Save it again with numpy, as arrays of numbers: array.astype(float)."
 
@@ -55,7 +55,7 @@ def read_npz(path: Path, target: str, features: Sequence[str]) -> Table:
     return array_table(path, open_npz(path, target), target, features)
 
 
-def npz_frame(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+def npz_frame(path: Path, wanted: Wanted = EVERYTHING) -> Frame:
     return array_frame(path, open_npz(path), wanted)
 
 
@@ -110,7 +110,7 @@ def read_npy(path: Path, target: str, features: Sequence[str]) -> Table:
     return array_table(path, arrays, target, features)
 
 
-def npy_frame(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+def npy_frame(path: Path, wanted: Wanted = EVERYTHING) -> Frame:
     return array_frame(path, open_npy(path), wanted)
 
 
@@ -132,7 +132,7 @@ def open_npy(path: Path) -> Arrays:
     return Arrays({"": header}, columns, load)
 
 
-def array_frame(path: Path, arrays: Arrays, wanted: tuple[str, ...]) -> Frame:
+def array_frame(path: Path, arrays: Arrays, wanted: Wanted) -> Frame:
     """The frame of the columns `wanted` of an array file, or of all."""
     headers, columns, load = arrays
     names = choose_names(str(path), columns, wanted)

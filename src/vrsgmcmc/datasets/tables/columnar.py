@@ -14,10 +14,12 @@ import numpy as np
 from .arrow_sizes import batch_sizes
 from .columns import printable
 from .frame import (
+    EVERYTHING,
     Cells,
     Encoder,
     Frame,
     Text,
+    Wanted,
     cell_text,
     check_memory,
     check_names,
@@ -42,7 +44,7 @@ def require(name: str) -> Any:
         ) from error
 
 
-def read_parquet(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+def read_parquet(path: Path, wanted: Wanted = EVERYTHING) -> Frame:
     pa, parquet = require("pyarrow"), require("pyarrow.parquet")
     limits = {
         "thrift_string_size_limit": LARGEST_SCHEMA,
@@ -64,7 +66,7 @@ def read_parquet(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
         raise ValueError(f"{path} cannot be read: {short(error)}. {SAVE_AGAIN}") from error
 
 
-def read_arrow(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+def read_arrow(path: Path, wanted: Wanted = EVERYTHING) -> Frame:
     """A Feather (version 2) or Arrow file, in the format of files or of streams."""
     pa, ipc = require("pyarrow"), require("pyarrow.ipc")
     try:
@@ -150,7 +152,7 @@ def arrow_cells(source: str, name: str, column: Any) -> Cells:
 ENCODE = "Give it numbers, text or dates."
 
 
-def arrow_frame(table: Any, wanted: tuple[str, ...] = ()) -> Frame:
+def arrow_frame(table: Any, wanted: Wanted = EVERYTHING) -> Frame:
     """The frame of a pyarrow table, a polars frame, or whatever gives Arrow data."""
     pa = require("pyarrow")
     table = table if isinstance(table, pa.Table) else pa.table(table)
@@ -160,7 +162,7 @@ def arrow_frame(table: Any, wanted: tuple[str, ...] = ()) -> Frame:
     return batch_frame("the table", names, table.to_batches(), table.num_rows)
 
 
-def pandas_frame(table: Any, wanted: tuple[str, ...] = ()) -> Frame:
+def pandas_frame(table: Any, wanted: Wanted = EVERYTHING) -> Frame:
     labels = [str(label) for label in table.columns]
     check_names("the table", labels)
     names = choose_names("the table", labels, wanted)
@@ -196,7 +198,7 @@ def object_cells(name: str, cells: Iterable[Any]) -> Cells:
     return encoder.text()
 
 
-def mapping_frame(table: Mapping[Any, Any], wanted: tuple[str, ...] = ()) -> Frame:
+def mapping_frame(table: Mapping[Any, Any], wanted: Wanted = EVERYTHING) -> Frame:
     """The frame of a dict of arrays or lists."""
     labels = {str(label): label for label in table}
     check_names("the table", labels)

@@ -13,7 +13,6 @@ import difflib
 from collections.abc import Collection
 from typing import NamedTuple
 
-from .columns import MOST_SIMILAR, similar_name
 from .expressions import FUNCTIONS, Expression, Token, parse_expression, quote, refuse, tokens_of
 
 Terms = dict[frozenset[str], tuple[str, ...]]  # terms that differ in order are one
@@ -229,11 +228,3 @@ def read_levels(tokens: list[Token]) -> tuple[str, Factor]:
         refuse("C has a level twice")
     listed = ", ".join(repr(each) for each in names)
     return f"C({quote(name)}, levels=[{listed}])", Factor("levels", (name,), names)
-
-
-def check_formula_names(formula: Formula, names: Collection[str], source: str) -> None:
-    """Refuse a name that is no column, with the one that is near."""
-    for name in formula.names:
-        if name not in names:
-            near = similar_name(name, list(names)[:MOST_SIMILAR])
-            raise ValueError(f"formula: {source} has no column {name[:100]!r}.{near}")

@@ -106,17 +106,26 @@ def check_names(source: str, names: Iterable[str]) -> None:
         earlier.add(name)
 
 
-def choose_names(source: str, names: Iterable[str], wanted: Iterable[str]) -> tuple[str, ...]:
-    """`wanted` if it is not empty, or all names; ValueError if one of `wanted` is no column."""
-    known_names = dict.fromkeys(names)
-    wanted = tuple(dict.fromkeys(wanted))
-    for name in wanted:
-        if name not in known_names:
+class Wanted(NamedTuple):
+    """Columns to read, all if none is named, and columns that must be there before any is read."""
+
+    columns: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+EVERYTHING = Wanted()
+
+
+def choose_names(source: str, names: Iterable[str], wanted: Wanted) -> tuple[str, ...]:
+    """The columns to read; ValueError if one that is wanted is not among `names`."""
+    header = dict.fromkeys(names)
+    for name in (*wanted.columns, *wanted.required):
+        if name not in header:
             raise ValueError(
-                f"{source} has no column {name!r}.{similar_name(name, known_names)} Its columns are: "
-                f"{list_names(known_names, 20)}."
+                f"{source} has no column {name!r}.{similar_name(name, header)} Its columns are: "
+                f"{list_names(header, 20)}."
             )
-    return wanted or tuple(known_names)
+    return tuple(dict.fromkeys(wanted.columns)) or tuple(header)
 
 
 def check_memory(source: str, needed: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .columns import printable
 from .expressions import Expression, evaluate, quote
-from .formula import Factor, Formula, check_formula_names, names_every_column, parse_formula
+from .formula import Factor, Formula, names_every_column, parse_formula
 from .frame import Frame
 from .readings import Reading, read_column
 from .replay import is_empty
@@ -50,8 +50,7 @@ def read_plan(
         if not target:
             raise ValueError("target is missing: name the column to predict, or give a formula.")
         wanted = (target, *features, *groups) if features else ()
-        frame = read_frame(table, wanted)
-        read_frame(frame, (target, *groups))  # says which name is no column
+        frame = read_frame(table, wanted, (target, *groups))
         parsed = every_column(frame, target, groups)
     notes += frame.notes
     key = parsed.response or quote(target)
@@ -97,8 +96,11 @@ def read_with_formula(
     notes: list[str],
 ) -> tuple[Frame, Formula]:
     """The columns that a formula needs, and its terms."""
-    parsed, frame = parse_formula(formula), read_frame(table)
-    if names_every_column(formula):
+    parsed = parse_formula(formula)
+    required = tuple(dict.fromkeys(filter(None, (target, *groups, *parsed.names))))
+    every = names_every_column(formula)
+    frame = read_frame(table, () if every else required, required)
+    if every:
         response = parsed.factors.get(parsed.response)
         taken = {target, *parsed.groups, *groups, *(response.names if response else ())}
         names = {quote(name): name for name in frame.columns if name not in taken}
@@ -106,8 +108,6 @@ def read_with_formula(
             names, {key: read_column(name, frame, na) for key, name in names.items()}
         )
         parsed = parse_formula(formula, tuple(names.values()))
-    check_formula_names(parsed, frame.columns, frame.source)
-    read_frame(frame, tuple(filter(None, (target, *groups))))
     if target and parsed.response and parsed.response != quote(target):
         raise ValueError(
             f"the formula predicts {printable(parsed.response)}, and target is {target!r}. Say one."

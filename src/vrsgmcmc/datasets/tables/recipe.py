@@ -96,8 +96,8 @@ class Recipe(Part):
             if not full.any():
                 raise ValueError(f"{frame.source}: every row has a missing cell: {where}.")
             notes.append(f"{(~full).sum()} rows with missing cells were left out: {where}.")
-        kept_rows = np.flatnonzero(full)
-        rows, chosen = frame.rows[kept_rows], filled.take(kept_rows)
+        chosen_rows = np.flatnonzero(full)
+        rows, chosen = frame.rows[chosen_rows], filled.take(chosen_rows)
         calls = call_columns(self.calls, chosen, frame, rows)
         sources = {source.key: source for source in self.sources}
         x = self.standardise(raw_columns(self.steps, sources, chosen, calls, len(rows)))
@@ -110,15 +110,12 @@ class Recipe(Part):
             )
         codes = []
         for group in self.groups:
-            unseen_notes: list[str] = []
             plain = Source(key=group.name, name=group.name, kind="level", levels=group.levels)
-            found_codes = group_codes(plain, frame.columns[group.name], self.na)
-            codes.append(found_codes[kept_rows])
+            codes.append(group_codes(plain, frame.columns[group.name], self.na)[chosen_rows])
             if count := int((codes[-1] < 0).sum()):
-                unseen_notes.append(
+                notes.append(
                     f"{group.name!r} has a level that the training rows do not have in {count} rows."
                 )
-            notes += unseen_notes
         return NewRows(x, tuple(codes), tuple(notes), rows, frame.place)
 
     def standardise(self, raw: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:

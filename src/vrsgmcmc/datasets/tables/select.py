@@ -7,7 +7,7 @@ import numpy as np
 
 from .cells import FORMATS
 from .columns import list_names, printable
-from .frame import Frame, Text
+from .frame import Frame, take
 from .readings import MISSING, OTHER, Reading
 from .schema import Source
 
@@ -149,8 +149,5 @@ def fit_levels(
 
 def rows_of(frame: Frame, rows: np.ndarray) -> Frame:
     """Some rows of a frame."""
-    columns = {
-        name: cells._replace(codes=cells.codes[rows]) if isinstance(cells, Text) else cells[rows]
-        for name, cells in frame.columns.items()
-    }
+    columns = {name: take(cells, rows) for name, cells in frame.columns.items()}
     return frame._replace(columns=columns, rows=frame.rows[rows], notes=())

@@ -6,7 +6,7 @@ from typing import Any
 
 from .array_files import npy_frame, npz_frame
 from .columnar import arrow_frame, mapping_frame, pandas_frame, read_arrow, read_parquet
-from .frame import Frame, choose_names
+from .frame import Frame, Wanted, choose_names
 from .text_files import read_text_file
 
 READERS = {
@@ -24,14 +24,14 @@ READERS = {
 }
 
 
-def read_frame(table: Any, columns: Sequence[str] = ()) -> Frame:
+def read_frame(table: Any, columns: Sequence[str] = (), required: Sequence[str] = ()) -> Frame:
     """The frame of a file or of a table in memory; only `columns`, if any are named.
 
     Files: CSV (`.csv`, `.tsv`, `.txt`, `.csv.gz`), Parquet, Arrow, Feather, `.npz` and `.npy`.
     In memory: frames of pandas and polars, tables of pyarrow, and dicts of arrays. Names are
-    checked before rows are read, and nothing is unpickled.
+    checked before rows are read, those of `required`, too, and nothing is unpickled.
     """
-    wanted = tuple(columns)
+    wanted = Wanted(tuple(columns), tuple(required))
     if isinstance(table, Frame):
         names = choose_names(table.source, table.columns, wanted)
         return table._replace(columns={name: table.columns[name] for name in names})
@@ -49,7 +49,7 @@ def read_frame(table: Any, columns: Sequence[str] = ()) -> Frame:
     )
 
 
-def read_file(path: Path, wanted: tuple[str, ...]) -> Frame:
+def read_file(path: Path, wanted: Wanted) -> Frame:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         suffix = "".join(path.suffixes[-2:]).lower()

@@ -4,6 +4,7 @@ A factor of levels is coded without its reference level if the term without the 
 model, and with all levels otherwise: in `z + C(g):z` the slope of the reference is the term z.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import product
 
@@ -23,6 +24,13 @@ def build_steps(
     """The columns of `terms`, not yet centred; `calls` has the width and the names of each call."""
     terms = list(terms)
     present = {frozenset(), *map(frozenset, terms)}
+    widths = {key: len(source.levels) or 1 for key, source in sources.items()}
+    widths |= {key: width for key, (width, _) in calls.items()}
+    if sum(math.prod(max(1, widths[key] - 1) for key in term) for term in terms) > MOST_COLUMNS:
+        raise ValueError(
+            f"the design has more than {MOST_COLUMNS:,} columns. Choose fewer columns of the table, or "
+            "ones with fewer levels."
+        )
     steps: list[Step] = []
     for term in terms:
         pieces = []
@@ -32,11 +40,6 @@ def build_steps(
         names = tuple(dict.fromkeys(name for key in term for name in names_of(key, sources, calls)))
         for column in product(*pieces):
             steps.append(build_step(column, names, sources))
-            if len(steps) > MOST_COLUMNS:
-                raise ValueError(
-                    f"the design has more than {MOST_COLUMNS:,} columns. Choose fewer columns of the "
-                    "table, or ones with fewer levels."
-                )
     return steps
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from .cells import comma_decimals
 from .columns import list_names
-from .frame import Cells, Encoder, Frame, check_memory, choose_names
+from .frame import EVERYTHING, Cells, Encoder, Frame, Wanted, check_memory, choose_names
 from .read import LONGEST_HEADER, blocks, check_header, parse_number
 
 BLOCK = 2**20
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
     decimal: str
 
 
-def read_text_file(path: Path, wanted: tuple[str, ...] = ()) -> Frame:
+def read_text_file(path: Path, wanted: Wanted = EVERYTHING) -> Frame:
     """The columns `wanted` of a text file, or all."""
     try:
         encoding = detect_encoding(path)
