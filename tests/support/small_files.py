@@ -72,7 +72,7 @@ REFUSED = {  # name -> words of the command, the message
     ),
     "an archive of 2.4 GB without its target": (
         ["sample", "bomb.npz", "--target", "y", "--model", "mlp"],
-        "bomb.npz cannot be read",
+        "has no column 'y'",
     ),
     "an archive of text": (
         ["sample", "text.npz", "--target", "y", "--model", "mlp"],

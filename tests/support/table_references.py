@@ -1,5 +1,7 @@
 """Posteriors of table models by other means: NumPyro's NUTS, and quadrature for the linear model."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,7 +102,9 @@ def nuts(problem, draws=2500, chains=2, warmup=1000):
     )
     classes = len(problem.design.target.labels)
     x, y = (jnp.asarray(leaf) for leaf in data)
-    mcmc.run(jax.random.key(1), problem.family.name, x, y, groups, levels, classes, center)
+    with warnings.catch_warnings(), jax.numpy_rank_promotion("allow"), jax.debug_key_reuse(False):
+        warnings.simplefilter("ignore")  # its own
+        mcmc.run(jax.random.key(1), problem.family.name, x, y, groups, levels, classes, center)
     return {name: np.asarray(values) for name, values in mcmc.get_samples().items()}
 
 

@@ -8,6 +8,7 @@ With design values (value - center) / scale and a target y_center + y_scale * (d
 and exp(weight / scale) is the ratio of odds or rates for one more unit of the column.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -113,13 +114,20 @@ def text_of(row: Effect, ratio: bool) -> list[str]:
     """The cells of a line."""
 
     def cells(moments: Moments) -> str:
-        return f"{moments.low_90:.3g} to {moments.high_90:.3g}"
+        return f"{plain(moments.low_90)} to {plain(moments.high_90)}"
 
     name = f"{row.name} ({row.outcome})" if row.outcome else row.name
-    line = [name, f"{row.own.mean:.3g}", f"{row.own.sd:.2g}", cells(row.own), f"{row.positive:.0%}"]
+    line = [name, plain(row.own.mean), plain(row.own.sd, 2), cells(row.own), f"{row.positive:.0%}"]
     if ratio:
-        line += [f"{row.ratio.mean:.3g}", cells(row.ratio)] if row.ratio else ["", ""]
+        line += [plain(row.ratio.mean), cells(row.ratio)] if row.ratio else ["", ""]
     return line
+
+
+def plain(value: float, digits: int = 3) -> str:
+    """A number with so many digits, without an exponent where it is readable."""
+    if not 1e-3 <= abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
 def effects(family: Family, design: Design, draws: Mapping[str, Any]) -> Effects:
