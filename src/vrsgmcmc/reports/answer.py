@@ -216,8 +216,10 @@ def answer_section(answer: Answer) -> Section:
 
 def line(answer: Answer, effect: Effect) -> Line:
     """An effect as it is drawn, at its step."""
-    numbers: Any = (answer.at_step(effect, value) for value in (effect.mean, *effect[3:7]))
-    return Line(effect.name, effect.step_unit or effect.unit, *numbers, is_clear(effect))
+    numbers = (effect.mean, *effect[3:7])
+    mean, low_50, high_50, low_90, high_90 = (answer.at_step(effect, each) for each in numbers)
+    unit, clear = effect.step_unit or effect.unit, is_clear(effect)
+    return Line(effect.name, unit, mean, low_50, high_50, low_90, high_90, clear)
 
 
 def effect_table(answer: Answer) -> Table:

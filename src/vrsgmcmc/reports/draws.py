@@ -103,7 +103,8 @@ def convergence(summary: Summary) -> str:
     few, far = int(ess.argmin()), int(r_hat.argmax())
     if not np.isfinite(ess[few]):
         return "The effective number of draws is not known."
-    text = f"The smallest effective number of draws in the bulk is {ess[few]:,.0f} ({summary.names[few]})"
+    least = f"{ess[few]:,.0f} ({summary.names[few]})"
+    text = f"The smallest effective number of draws in the bulk is {least}"
     if np.isfinite(r_hat[far]):
         text += f", the largest R-hat {r_hat[far]:.3f} ({summary.names[far]})"
     if ess[few] >= ESS and r_hat[far] <= R_HAT:

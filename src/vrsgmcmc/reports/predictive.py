@@ -89,16 +89,16 @@ def score_section(
     scores: Mapping[str, float], baseline: Mapping[str, float], about: str, count: float | None
 ) -> Section:
     """Scores, each beside that of the prediction that says nothing."""
-    keys = {name.lower().replace("_", " "): name for name in (*scores, *baseline)}
-    rows = []
-    for key, name in keys.items():
-        own, simple = scores.get(name), baseline.get(name)
-        better = None
-        if own is not None and simple is not None:
-            better = (
-                "better" if (own > simple) == (key in HIGHER) and own != simple else "no better"
-            )
-        rows.append((NAMES.get(key, key), own, simple, better))
+    own, simple = (
+        {name.lower().replace("_", " "): value for name, value in each.items()}
+        for each in (scores, baseline)
+    )
+    keys, rows = dict.fromkeys((*own, *simple)), []
+    for key in keys:
+        one, other, better = own.get(key), simple.get(key), None
+        if one is not None and other is not None:
+            better = "better" if one != other and (one > other) == (key in HIGHER) else "no better"
+        rows.append((NAMES.get(key, key), one, other, better))
     terms = [TERMS[key] for key in keys if TERMS.get(key)]
     if "brier" in keys:
         terms.append(
