@@ -248,7 +248,7 @@ def test_the_effects_of_the_page_about_tables_are_as_shown(elsewhere, capsys):
     effects = str(first["problem"].effects(first["result"]))
     shown = re.search(r"^    (Change of body_mass_g.*?)\n\n", page.read_text(), re.M | re.S)
     assert shown is not None
-    number = re.compile(r"-?[\d.,]*\d")
+    number = re.compile(r"-?[\d.]+(?:e\+\d+)?")
     words = [" ".join(number.sub("#", text).split()) for text in (effects, shown[1])]
     assert words[0] == words[1]
     assert last["predictions"].low[0] < last["predictions"].mean[0] < last["predictions"].high[0]
