@@ -78,7 +78,8 @@ TABLES = {  # name -> file, content, flags, what is said
         "t.csv", text(BASE, x=X), ["--target", "kind", "--model", "ordinal"],
         ["Order of the classes: blue < green < red."],
     ),
-    "a network": ("t.csv", text(BASE), ["--model", "mlp"], ["Model: mlp with 50 hidden units."]),
+    "a network": ("t.csv", text(BASE), ["--model", "mlp", "--hidden", "3", "--step-size", "1e-3", "--num-steps", "300"],
+                  ["Model: mlp with 3 hidden units."]),
     "collinear columns": (
         "t.csv", text({"twice": np.round(2 * BASE["x"], 3), **BASE}), [],
         ["Columns that follow from others were left out: 'x' repeats twice."],
@@ -158,7 +159,8 @@ def test_a_table_becomes_a_report_and_predictions(name, tmp_path, capsys, monkey
     file, content, flags, _ = TABLES[name]
     monkeypatch.chdir(tmp_path)
     write(tmp_path / file, content)
-    words = [*words_of(flags), "--budget", "300 passes", "--num-chains", "2", "--out", "run"]
+    budget = [] if "--step-size" in flags else ["--budget", "300 passes"]
+    words = [*words_of(flags), *budget, "--num-chains", "2", "--out", "run"]
     code, out, err = run_command(["sample", file, *words], capsys)
     assert code in (0, 4), err
     assert "should not" not in err
