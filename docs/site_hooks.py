@@ -1,7 +1,8 @@
-"""What `mkdocs build` does besides: pages of methods, and figures that stand outside docs/.
+"""What `mkdocs build` does besides: pages of methods, texts of examples, and files outside docs/.
 
 A page links `../results/x.svg`, which works on a page of the repository; here the file is copied into
-the site, and the link follows it. `<!-- methods: estimators -->` becomes the docstrings of the methods.
+the site, and the link follows it. `<!-- methods: estimators -->` becomes the docstrings of the methods,
+`<!-- example: penguins -->` the script `examples/penguins.py`.
 """
 
 import ast
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "src" / "vrsgmcmc" / "core"
 OUTSIDE = re.compile(r"(?<=\]\()\.\./([^)\s#]+)")  # the target of a link out of docs/
 METHODS = re.compile(r"<!-- methods: (\w+) -->")
+EXAMPLE = re.compile(r"<!-- example: (\w+) -->")
 
 
 def outside_files(markdown: str) -> list[str]:
@@ -46,6 +48,16 @@ def with_methods(markdown: str) -> str:
     return METHODS.sub(sections, markdown)
 
 
+def with_examples(markdown: str) -> str:
+    """The page with the scripts that it asks for."""
+
+    def script(match: re.Match[str]) -> str:
+        text = (ROOT / "examples" / f"{match[1]}.py").read_text(encoding="utf-8")
+        return f"```python\n{text}```"
+
+    return EXAMPLE.sub(script, markdown)
+
+
 def on_files(files, config):
     """Copy what the pages link to outside docs/."""
     from mkdocs.structure.files import File
@@ -60,9 +72,9 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Point links at those copies, and fill in the methods."""
+    """Point links at those copies, and fill in methods and examples."""
     copies = set(outside_files(markdown))
     markdown = OUTSIDE.sub(
         lambda match: f"repository/{match[1]}" if match[1] in copies else match[0], markdown
     )
-    return with_methods(markdown)
+    return with_examples(with_methods(markdown))

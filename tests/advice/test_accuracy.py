@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 import vrsgmcmc as vr
 from vrsgmcmc.advice.accuracy import Accuracy, effective
@@ -140,6 +141,18 @@ def test_the_verdict_in_words():
         in (bad.verdict)
     )
     assert not record(virial=3.0).good
+
+
+def test_chance_alone_is_no_difference_to_laplace():
+    """The errors of 100 exact means, in their expected order, exceed 5 of their bounds."""
+    errors = ndtri((np.arange(100) + 0.5) / 100)
+    bound = np.full(100, 0.04)
+    exact = {"names": tuple(map(str, range(100))), "mean": bound, "sd": bound}
+    exact |= {"laplace_mean": bound * errors / 1.96, "laplace_sd": np.ones(100)}
+    assert np.sum(np.abs(exact["laplace_mean"]) > bound) > 3
+    assert "has the same moments, as far as this run can tell" in record(**exact).verdict
+    exact["laplace_mean"][7] = 2 * bound[7]
+    assert "differs for 1 of 100 (7)" in record(**exact).verdict
 
 
 def test_a_record_survives_json():
