@@ -78,8 +78,11 @@ TABLES = {  # name -> file, content, flags, what is said
         "t.csv", text(BASE, x=X), ["--target", "kind", "--model", "ordinal"],
         ["Order of the classes: blue < green < red."],
     ),
-    "a network": ("t.csv", text(BASE), ["--model", "mlp", "--hidden", "3", "--step-size", "1e-3", "--num-steps", "300"],
-                  ["Model: mlp with 3 hidden units."]),
+    "a network": (
+        "t.csv", text(BASE),
+        ["--model", "mlp", "--hidden", "3", "--step-size", "1e-3", "--num-steps", "300"],
+        ["Model: mlp with 3 hidden units."],
+    ),
     "collinear columns": (
         "t.csv", text({"twice": np.round(2 * BASE["x"], 3), **BASE}), [],
         ["Columns that follow from others were left out: 'x' repeats twice."],

@@ -75,10 +75,7 @@ class Job(NamedTuple):
             assert isinstance(self.rows, SplitTable)
             return first_format.build_problem(self.config, self.rows, function)
         assert isinstance(self.rows, Design)
-        config = self.config
-        if not self.needs_code:
-            return build_problem(config, self.rows)
-        return build_problem(config, self.rows, function)
+        return build_problem(self.config, self.rows, function)
 
     def data(self) -> Any:
         """The training rows as the model has them, in 64 bits."""
