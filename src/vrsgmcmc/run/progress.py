@@ -29,7 +29,6 @@ class Progress:
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=20),
             progress.TextColumn("step {task.completed:,} / {task.total:,}  {task.fields[numbers]}"),
-            progress.TextColumn("at most"),
             progress.TimeRemainingColumn(compact=True),
             progress.TextColumn("left"),
             console=console,
