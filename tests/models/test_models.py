@@ -312,7 +312,13 @@ BAD_LABELS = [
         LOGISTIC,
         np.array([1, -1, 1, -1, 1]),
         "logistic: labels must be in 0..1, got 2 of 5 outside; the first is -1 in row 1. "
-        "Labels -1 and 1 become 0 and 1 with (y + 1) // 2.",
+        "Two other labels, such as -1 and 1 or 1 and 2, become 0 and 1 with "
+        "numpy.unique(y, return_inverse=True)[1].",
+    ),
+    (
+        LOGISTIC,
+        np.array([1, 2, 1, 2, 2]),
+        r"got 3 of 5 outside; the first is 2 in row 1. Two other",
     ),
     (LOGISTIC, np.array([0, 1, 0, 1, 2]), "got 1 of 5 outside; the first is 2 in row 4."),
     (LOGISTIC, np.array([0, 1, 0, 255, 1], np.uint8), "the first is 255 in row 3."),

@@ -326,7 +326,7 @@ REFUSED = {
     "data: a DataFrame": (
         lambda: sample(data=pandas.DataFrame(X)),
         TypeError,
-        r"data leaf x is a pandas DataFrame.*df\.to_numpy\(\)",
+        r"data leaf x is a pandas DataFrame.*df\.to_numpy\(\).*for name in df\}\. vr\.table\(df",
     ),
     "data: a Series": (
         lambda: sample(data=(X, pandas.Series(Y))),

@@ -71,6 +71,12 @@ def check_table(model: str, data: Any) -> None:
         )
 
 
+TWO_LABELS = (
+    "Two other labels, such as -1 and 1 or 1 and 2, become 0 and 1 with "
+    "numpy.unique(y, return_inverse=True)[1]."
+)
+
+
 def check_labels(model: str, y: Any, num_classes: int, repair: str = "") -> None:
     """Refuse labels [N, ...] other than integers 0..num_classes-1: JAX reads -1 as the last."""
     labels = np.asarray(y)

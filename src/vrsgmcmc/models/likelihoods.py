@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Shaped
 
 from vrsgmcmc.core import Scalar, positive, whole
 
-from .checks import check_labels
+from .checks import TWO_LABELS, check_labels
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Bernoulli:
         return jax.nn.log_sigmoid(jnp.where(y == 1, eta, -eta))
 
     def check(self, y: Any) -> None:
-        check_labels("bernoulli", y, 2, "Labels -1 and 1 become 0 and 1 with (y + 1) // 2.")
+        check_labels("bernoulli", y, 2, TWO_LABELS)
 
 
 @dataclass(frozen=True)

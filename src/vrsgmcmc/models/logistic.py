@@ -15,11 +15,11 @@ from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from vrsgmcmc.core import GLM, Scalar
 
-from .checks import class_check
+from .checks import TWO_LABELS, class_check
 from .gaussian import normal_prior
 from .likelihoods import bernoulli
 
-check = class_check("logistic", 2, "Labels -1 and 1 become 0 and 1 with (y + 1) // 2.")
+check = class_check("logistic", 2, TWO_LABELS)
 
 
 def posterior(*, prior_variance: float | int = 1.0) -> GLM:

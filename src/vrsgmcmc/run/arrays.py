@@ -6,10 +6,15 @@ import jax
 import numpy as np
 
 WIDEST = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}  # of JAX
+FRAME = (
+    "Pass its numbers, after text was encoded as numbers: df.to_numpy(), or, for a loglik that reads "
+    "columns by name, {name: df[name].to_numpy() for name in df}. vr.table(df, target) makes a "
+    "regression of a frame as it is."
+)
 # how to make arrays of what other libraries have, by the package of the type
 INSTEAD = {
-    "pandas": "Pass its numbers, df.to_numpy(), after text was encoded as numbers.",
-    "polars": "Pass its numbers, df.to_numpy(), after text was encoded as numbers.",
+    "pandas": FRAME,
+    "polars": FRAME,
     "xarray": "Pass its numbers: array.to_numpy().",
     "scipy": "Pass a dense array: x.toarray().",
 }

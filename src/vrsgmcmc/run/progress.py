@@ -15,7 +15,9 @@ SECONDS_BETWEEN_PICTURES = 0.2  # in a notebook, each of which is a message to t
 
 
 class Progress:
-    """Steps, data passes, steps/s, mean log-likelihood and the time left, on stderr."""
+    """Steps, data passes, steps/s, mean log-likelihood and the time to the last step, on stderr.
+
+    A run that has its effective draws ends before: the time is a bound."""
 
     def __init__(self, wanted: bool | None, label: str, num_steps: int, num_chains: int):
         console = Console(stderr=True)
@@ -61,7 +63,7 @@ class Progress:
         else:
             left = (self.num_steps - steps) / rate if rate else float("inf")
             step = f"step {steps:,} / {self.num_steps:,}"
-            text = f"method {self.label}  {step}  {numbers}  left {clock(left)}"
+            text = f"method {self.label}  {step}  {numbers}  at most {clock(left)} left"
             if self.cell is None:
                 print(text, file=sys.stderr, flush=True)
             else:
