@@ -88,6 +88,7 @@ def test_the_step_sizes_of_choosing_behave_as_it_says(elsewhere):
     assert spread[5.0] > 1.5 * spread[0.5]
 
 
+@pytest.mark.slow
 def test_the_integrator_of_extending_is_exact_where_sgld_is_not(elsewhere, capsys):
     *_, names = execute(ROOT / "docs" / "extending.md")
     sgld, averaged, anchor, error = map(float, capsys.readouterr().out.split())
@@ -247,19 +248,28 @@ def test_the_effects_of_the_page_about_tables_are_as_shown(elsewhere, capsys):
     effects = str(first["problem"].effects(first["result"]))
     shown = re.search(r"^    (Change of body_mass_g.*?)\n\n", page.read_text(), re.M | re.S)
     assert shown is not None
-    number = re.compile(r"-?[\d.,]*\d")
+    number = re.compile(r"-?[\d.]+(?:e\+\d+)?")
     words = [" ".join(number.sub("#", text).split()) for text in (effects, shown[1])]
     assert words[0] == words[1]
     assert last["predictions"].low[0] < last["predictions"].mean[0] < last["predictions"].high[0]
     assert last["scores"].model["rmse"] < 0.5 * last["scores"].baseline["rmse"]
 
 
+@pytest.mark.slow
+def test_the_door_of_scikit_learn_prints_names_and_a_verdict(elsewhere, capsys):
+    (names,) = execute(ROOT / "docs" / "doors-sklearn.md")
+    *coefficients, verdict, _ = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in coefficients] == ["alcohol", "hue", "proline"]
+    assert verdict.startswith("Good: ")
+    assert names["model"].score(names["test"], names["y_test"]) > 0.8
+
+
 def test_every_page_with_code_is_run_above():
     pages = [page.name for page in PAGES if CODE.search(page.read_text())]
     assert pages == [
         *("README.md", "choosing.md", "conventions.md", "data.md"),
-        *("doors-blackjax-optax.md", "doors-networks.md", "doors-numpyro.md", "doors-tables.md"),
-        "extending.md",
+        *("doors-blackjax-optax.md", "doors-networks.md", "doors-numpyro.md", "doors-sklearn.md"),
+        *("doors-tables.md", "extending.md"),
         "index.md",  # whose code is that of the README
         *("networks.md", "planning.md", "results.md", "runs.md", "theory.md"),
         "variance-reduction.md",

@@ -26,7 +26,13 @@ ROOMS = {  # a room -> the rooms it may import
     "experiments": "core run theory advice models datasets reports",
     "cli": EVERYTHING,
 }
-FACADE = {"": ROOMS, "store": ["run"], "diagnostics": ["advice"], "__main__": ["cli"]}
+FACADE = {
+    "": ROOMS,
+    "store": ["run"],
+    "diagnostics": ["advice"],
+    "sklearn": ["interop"],
+    "__main__": ["cli"],
+}
 SEPARATE = {("core", "estimators"), ("core", "integrators")}  # files that never import each other
 SHARED = {"anchored", "centered", "tables", "taylor", "underdamped"}  # but for what several share
 

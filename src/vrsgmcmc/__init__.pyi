@@ -1,6 +1,7 @@
 from . import datasets as datasets
 from . import diagnostics as diagnostics
 from . import models as models
+from . import sklearn as sklearn
 from . import store as store
 from . import theory as theory
 from .advice import Accuracy as Accuracy

@@ -52,6 +52,7 @@ def test_the_examples_do_what_the_page_says(tmp_path, capsys, monkeypatch):
         .replace("=outcome", "outcome")
     )
     Path("patients.csv").write_text(rows)
+    Path("new-patients.csv").write_text(rows)
     Path("config.toml").write_text(blocks("toml")[0])
     Path("my_model.py").write_text(OWN_MODEL)
     for line in EXAMPLES:
@@ -60,7 +61,7 @@ def test_the_examples_do_what_the_page_says(tmp_path, capsys, monkeypatch):
             code, out, _ = run_command(words, capsys)
             assert code == 0, line
         if words[0] == "plan":  # its lines are those of a configuration
-            lines = 'data = "patients.csv"\ntarget = "outcome"\nmodel = "logistic"\n' + out
+            lines = 'data = "patients.csv"\ntarget = "outcome"\n' + out
             Path("planned.toml").write_text(lines)
             assert run_command(["sample", "planned.toml", "--out", "planned-run"], capsys)[0] == 0
     assert Path("compared/report.html").is_file()

@@ -1,32 +1,58 @@
 """Configurations: files, --set and flags say the same things, and mistakes are told in words."""
 
+import inspect
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from vrsgmcmc.cli import configuration
-from vrsgmcmc.cli.configuration import Config, read_sets, read_toml, read_value, validate
+from vrsgmcmc.cli import configuration, methods
+from vrsgmcmc.cli.configuration import read_sets, read_toml, read_value, validate
+from vrsgmcmc.cli.keys import MODELS, OLD_KEYS, PRIORS, Config
 from vrsgmcmc.core import ESTIMATORS, INTEGRATORS
 from vrsgmcmc.core.order import ORDERS
+from vrsgmcmc.models import table
+from vrsgmcmc.models.table.priors import FORMS
 
 LEAST = {"data": "a.csv", "target": "y", "model": "logistic"}
 
 
-def test_the_least_configuration_is_three_keys():
+def test_the_least_configuration_is_two_keys():
+    assert validate({"data": "a.csv", "target": "y"}).model is None
+    assert validate({"data": "a.csv", "formula": "y ~ x"}).target is None
     config = validate(LEAST)
     assert (config.data, config.target, config.model) == (Path("a.csv"), "y", "logistic")
     assert (config.num_chains, config.seed, config.step_size) == (4, 0, None)
 
 
 def test_the_choices_are_those_of_the_library():
-    assert set(configuration.choices("estimator")) == set(ESTIMATORS)
-    assert set(configuration.choices("integrator")) == set(INTEGRATORS) - {
-        "ito"
-    }  # which takes functions
+    assert set(methods.choices("estimator")) == set(ESTIMATORS)
+    assert set(methods.choices("integrator")) == set(INTEGRATORS) - {"ito"}  # which takes functions
     for name in ("order", "anchor_order"):
-        assert set(configuration.choices(name)) == set(ORDERS)
-    assert configuration.choices("step_size") == ()
+        assert set(methods.choices(name)) == set(ORDERS)
+    assert methods.choices("step_size") == ()
+
+
+def test_the_names_are_those_of_the_models_and_priors():
+    assert set(MODELS) == {*table.FAMILIES, "mlp"}
+    assert PRIORS == FORMS
+    assert not OLD_KEYS.keys() & {each.name for each in fields(Config)}
+
+
+@pytest.mark.parametrize("kind", methods.METHODS)
+def test_the_parameters_of_methods_are_read_without_an_import(kind):
+    for name in methods.choices(kind):
+        takes = inspect.signature(methods.METHODS[kind][name]).parameters
+        expected = {
+            each: (takes[each].annotation is int, takes[each].default is inspect.Parameter.empty)
+            for each in takes
+            if each != "order"
+        }
+        got = {
+            each: (p.type == "int", p.required)
+            for each, p in methods.parameters(kind, name).items()
+        }
+        assert got == expected
 
 
 def test_every_key_is_explained():
@@ -54,14 +80,45 @@ REFUSED = {
     "seed too large": ({"seed": 2**40}, "seed: must be less than"),
     "order": ({"order": "shufled"}, "(did you mean shuffled?), got 'shufled'."),
     "estimator": ({"estimator": "svgr"}, "(did you mean svrg?), got 'svgr'."),
-    "missing": ({"missing": "ignore"}, "missing: must be one of refuse, drop, got 'ignore'."),
-    "switch": ({"standardise": "perhaps"}, "standardise: must be true or false, got 'perhaps'."),
+    "missing": (
+        {"missing": "ignore"},
+        "missing: must be one of drop, impute, refuse, got 'ignore'.",
+    ),
+    "levels": ({"levels": "most"}, "levels: must be one of drop_first, all, got 'most'."),
+    "formula and features": (
+        {"formula": "y ~ a", "features": ["a"]},
+        "a formula names its columns: give formula or features, not both.",
+    ),
+    "a prior of another name": (
+        {"prior": "norml(0, 1)"},
+        "prior: must be one of weak, normal(0, 1), student_t(4, 0, 1), laplace(1), flat, got "
+        "'norml(0, 1)'. Did you mean normal?",
+    ),
+    "a prior of a network": ({"model": "mlp", "prior": "flat"}, "mlp has N(0, 1) on every weight"),
+    "a task that the model says": (
+        {"task": "classification"},
+        "task: model logistic says what its target is. Leave task out",
+    ),
+    "a task without a model": (
+        {"model": None, "task": "regression"},
+        "task is for mlp and your own",
+    ),
+    "codes of missing cells": ({"na": ["-9", "-9"]}, "na: '-9' is given twice."),
     "features": ({"features": "age"}, "features: must be a list of names, got 'age'."),
     "features of numbers": ({"features": [1]}, "features: must be text, got [1]."),
     "features twice": ({"features": ["a", "a"]}, "features: 'a' is given twice."),
     "target in features": ({"features": ["y"]}, "target 'y' is also in features."),
     "test fraction": ({"test_fraction": 1.0}, "test_fraction: must be less than 1, got 1.0."),
-    "prior": ({"prior_variance": 0}, "prior_variance: must be greater than 0, got 0."),
+    "an old prior": (
+        {"prior_variance": 4.0},
+        "prior_variance is a key of earlier versions. Write a prior by name: prior_variance = 4 is "
+        "--prior 'normal(0, 2)'.",
+    ),
+    "an old noise": ({"noise_variance": 1.0}, "noise_variance is a key of earlier versions. The"),
+    "an old switch": (
+        {"intercept": False},
+        "intercept is a key of earlier versions. Every model has",
+    ),
     "a table for a number": ({"hidden": {}}, "hidden: must be a whole number, got {}."),
     "path of a number": ({"data": 5}, "data: must be text, got 5."),
     "empty target": ({"target": ""}, "target: needs at least 1 character, got ''."),
@@ -144,14 +201,14 @@ def test_values_on_the_command_line_are_written_as_in_toml():
     words = [
         "step_size=1e-3",
         "seed=7",
-        "standardise=false",
+        "budget=60 s",
         'features=["a", "b"]',
         "order=shuffled",
     ]
     assert read_sets(words) == {
         "step_size": 1e-3,
         "seed": 7,
-        "standardise": False,
+        "budget": "60 s",
         "features": ["a", "b"],
         "order": "shuffled",
     }

@@ -47,7 +47,7 @@ def test_every_key_of_a_configuration_is_a_flag(capsys):
     for text in (
         "--step-size",
         "--num-chains",
-        "--no-intercept",
+        "--formula",
         "practical|minibatch",
         "--set KEY",
     ):

@@ -37,7 +37,7 @@ def test_summary_needs_neither_data_nor_model(finished_run, capsys):
         code, out, err = run_command(["summary", path], capsys)
         assert (code, err) == (0, "")
         assert "practical + sgld: finished; 12,000 steps" in out
-        assert len(re.findall(r"^\S+ +-?\d\.\d+ +\d", out, flags=re.MULTILINE)) == 2
+        assert len(re.findall(r"^\S+ +-?\d\.\d+ +\d", out, flags=re.MULTILINE)) == 3
 
 
 def test_report_is_written_again_and_several_are_compared(finished_run, capsys):

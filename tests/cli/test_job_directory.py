@@ -17,7 +17,7 @@ def test_a_job_that_a_full_disk_left_unfinished_is_written_by_the_same_command(n
         (finished_run / each).stat().st_size for each in ("data.safetensors", "job.json")
     )
     assert 100 < data < record
-    whole = (job.config, job.ready, job.choice, job.command)
+    whole = (job.config, job.rows, job.choice, job.command)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (data if name == "job.json" else 100, limits[1]))
     try:
@@ -41,13 +41,13 @@ def test_a_folder_that_only_looks_like_an_unfinished_job_is_refused(names, finis
     for name in names:
         (out / name).write_text("years of work")
     with pytest.raises(ValueError, match=r"is not empty and not a run: it holds data\.safet"):
-        jobs.find(out, job.config, job.ready)
+        jobs.find(out, job.config, job.rows)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda record: record["config"].update(model="evil.py:build"), "must be one of logistic"),
+        (lambda record: record["config"].update(model="evil.py:build"), "must be one of linear"),
         (lambda record: record["config"].update(model="own"), "a run directory cannot name code"),
         (lambda record: record["config"].update(surprise=1), "unknown key 'surprise'"),
         (
@@ -73,6 +73,27 @@ def test_a_folder_that_only_looks_like_an_unfinished_job_is_refused(names, finis
         (lambda record: record.update(format="vrsgmcmc job 9"), "of the format 'vrsgmcmc job 9'"),
         (lambda record: record.pop("table"), "is not the record of a job"),
         (lambda record: record.update(table=[]), "is not the record of a job"),
+        (lambda record: record["table"].update(place="page"), "are not as they were written"),
+        (
+            lambda record: record["table"].update(notes=["x" * 10_001]),
+            "are not as they were written",
+        ),
+        (lambda record: record.pop("recipe"), "is not the record of a job"),
+        (lambda record: record.update(recipe=[]), "the recipe cannot be read"),
+        (lambda record: record["recipe"].update(surprise=1), "the recipe cannot be read: surprise"),
+        (lambda record: record["recipe"]["steps"].pop(), "train_x is float64[48, 2]"),
+        (lambda record: record["recipe"]["steps"][0].update(scale=0.0), "steps.0.scale"),
+        (lambda record: record["recipe"]["steps"][0].update(scale="1"), "steps.0.scale"),
+        (
+            lambda record: record["recipe"]["sources"][0].update(key="exec(1)"),
+            "is not among the sources",
+        ),
+        (
+            lambda record: record["recipe"]["target"].update(labels=["no"]),
+            "the train rows are none of this recipe",
+        ),
+        (lambda record: record["recipe"]["target"].update(kind="number"), "train_y is int32[48]"),
+        (lambda record: record["recipe"]["target"].update(model="rm -rf"), "rm -rf"),
     ],
 )
 def test_a_record_can_name_neither_code_nor_files(

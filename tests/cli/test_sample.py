@@ -34,14 +34,15 @@ def test_a_run_is_a_directory_with_everything_in_it(finished_run):
     record = json.loads((finished_run / "job.json").read_text())
     assert record["settings"]["estimator"] == {"name": "practical", "anchor_size": 20}
     assert record["settings"]["burn_in"] == 2400
-    assert record["table"]["labels"] == [HOSTILE, "no"]
+    assert record["recipe"]["target"]["labels"] == [HOSTILE, "no"]
+    assert record["format"] == "vrsgmcmc job 2"
+    assert record["table"]["notes"][0].startswith("'=outcome' has 2 classes: it is text")
     assert record["config"]["data"] == "table.csv"
-    assert set(json.loads((finished_run / "findings.json").read_text())) == {
-        "test_log_likelihood",
-        "accuracy",
-        "brier_score",
-        "calibration_error",
-    }
+    scores = json.loads((finished_run / "findings.json").read_text())
+    names = ("test_log_likelihood", "accuracy", "brier_score")
+    assert set(scores) == {*names, "calibration_error", *(f"baseline_{name}" for name in names)}
+    assert scores["accuracy"] > scores["baseline_accuracy"]
+    assert scores["test_log_likelihood"] > scores["baseline_test_log_likelihood"]
 
 
 def test_predictions_are_probabilities_of_the_test_rows(finished_run, shared_folder):
@@ -163,7 +164,7 @@ def test_all_chains_diverged_is_code_3(shared_folder, without_figures, tmp_path,
         "--num-steps",
         "12000",
     ]
-    words[words.index("0.02")] = "1e30"
+    words[words.index("0.05")] = "1e30"
     code, out, err = run_command(
         [*words, "--target", "=outcome", "--out", tmp_path / "run"], capsys
     )
@@ -231,8 +232,8 @@ def test_check_tells_shapes_memory_and_time_and_writes_nothing(
     words = ["check", shared_folder / "table.csv", *COMMAND, "--model", "logistic"]
     code, out, _ = run_command(words, capsys)
     assert code == 0
-    for text in ("48 rows to train, 12 to test, 2 columns", "parameters: 2 (x [2])", "gradient norm",
-                 "time: about", "memory: ", "disk: about"):  # fmt: skip
+    for text in ("48 rows to train, 12 to test, 2 columns", "gradient norm", "time: about",
+                 "parameters: 3 (intercept [], weights [2])", "memory: ", "disk: about"):  # fmt: skip
         assert text in out
     assert list(tmp_path.iterdir()) == []
 

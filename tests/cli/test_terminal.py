@@ -10,7 +10,7 @@ import pytest
 from support.command_line import run_command
 
 from vrsgmcmc import cli
-from vrsgmcmc.cli.jobs.predictions import spreadsheet_text
+from vrsgmcmc.cli.jobs.spreadsheet import spreadsheet_text
 from vrsgmcmc.cli.terminal import safe_text
 
 ESCAPE = "\x1b[31m\x07\u202e"
@@ -30,7 +30,7 @@ SAMPLE = ["sample", "t.csv", "--target", f"y{ESCAPE}", "--step-size", "0.01"]
 COMMANDS = {
     "unknown column": ["sample", "t.csv", "--target", f"z{ESCAPE}", "--model", "mlp"],
     "three classes": ["sample", "t.csv", "--target", f"c{ESCAPE}", "--model", "logistic"],
-    "text in a column": ["sample", "t.csv", "--target", "b", "--model", "linear"],
+    "formula": ["sample", "t.csv", "--formula", f"b ~ `z{ESCAPE}`"],
     "file": ["sample", f"{ESCAPE}.csv", "--target", "y", "--model", "mlp"],
     "configuration": ["sample", f"{ESCAPE}.toml"],
     "model file": [*SAMPLE, "--model", f"{ESCAPE}.py:build"],

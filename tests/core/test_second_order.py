@@ -69,7 +69,13 @@ def estimates(name, hot, linear, count=COUNT, batches=range(4)):
     )[0]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("poisson", "softmax") else pytest.param(name, marks=pytest.mark.slow)
+        for name in MODELS
+    ],
+)
 def test_the_path_of_a_glm_is_the_general_one(name):
     for hot in ((), (1, 7)):
         one, other = (estimates(name, hot, linear)[0] for linear in (False, True))

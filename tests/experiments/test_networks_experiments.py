@@ -372,6 +372,7 @@ def test_passes_that_do_not_pay_for_a_step_are_refused():
         networks.run(experiment, Settings(passes=0.5), Checkpoints(None))
 
 
+@pytest.mark.slow
 def test_a_non_finite_chain_is_reported_and_does_not_stop_the_page(monkeypatch):
     """One seed of vrSG-MCMC is lost, and the smaller step size of SGLD, after its first segment."""
     run_segments = networks.run_segments

@@ -19,11 +19,12 @@ def pima():
     return vr.table({**columns, "diabetes": y}, "diabetes", model="logistic")
 
 
-def housing():
-    table = data("housing")
-    table = table.loc[table.index.repeat(table["Freq"])].drop(columns="Freq")
-    order = pd.Categorical(table["Sat"], ["Low", "Medium", "High"], ordered=True)
-    return vr.table(table.assign(Sat=order), "Sat", model="ordinal")
+def cuts():
+    """Some diamonds, from the worst cut to the best."""
+    table = data("diamonds").iloc[::60]
+    order = ["Fair", "Good", "Very Good", "Premium", "Ideal"]
+    table = table.assign(cut=pd.Categorical(table["cut"], order, ordered=True))
+    return vr.table(table, "cut", features=["carat", "depth", "table"], model="ordinal")
 
 
 def sklearn_table(load, model):
@@ -38,7 +39,7 @@ TABLES = {
     "wine": lambda: sklearn_table(datasets.load_wine, "softmax"),
     "breast cancer": lambda: sklearn_table(datasets.load_breast_cancer, "logistic"),
     "pima": pima,
-    "housing": housing,
+    "cuts": cuts,
     "days absent": lambda: vr.table(data("quine"), "Days", model="negative_binomial"),
     "sleep": lambda: vr.table(data("sleepstudy"), formula="Reaction ~ Days + (1 | Subject)"),
     "penguins, grouped": lambda: vr.table(

@@ -143,7 +143,7 @@ RECORDS = {  # a directory with this job.json, given to `report`
     "nothing but a format": signed({"format": "vrsgmcmc job 1"}),
     "a file outside": signed({"format": "vrsgmcmc job 1", "files": {"../good.csv": [1, "0"]}}),
     "files that are a list": signed({"format": "vrsgmcmc job 1", "files": [1]}),
-    "a format of tomorrow": signed({"format": "vrsgmcmc job 2"}),
+    "a format of tomorrow": signed({"format": "vrsgmcmc job 3"}),
     "a huge header of arrays": signed(
         {"format": "vrsgmcmc job 1", "files": {"data.safetensors": [8, "0"]}}
     ),

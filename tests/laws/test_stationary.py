@@ -185,7 +185,7 @@ def test_every_order_sharply(estimator, order, anchor_order, integrator):
 @pytest.mark.parametrize(
     "integrator",
     [
-        name if name in ("ito", "sghmc", "UBU") else pytest.param(name, marks=pytest.mark.slow)
+        name if name in ("ito", "UBU") else pytest.param(name, marks=pytest.mark.slow)
         for name in INTEGRATORS
         if name not in SHARP
     ],

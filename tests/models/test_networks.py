@@ -127,6 +127,7 @@ def test_the_cnn_is_its_formula():
     assert probabilities.shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_dropout_leaves_out_its_share_and_keeps_the_mean():
     net = jax.tree.map(abs, numbers(SMALL_CNN))  # so that nothing is 0 before it is dropped
     image = jnp.asarray(abs(normal(16, 8, 2)))
@@ -197,6 +198,7 @@ def test_a_resnet_with_group_norm_is_its_formula(width):
     np.testing.assert_allclose(loglik, log_softmax(logits[1])[2], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_resnet_with_batch_norm_is_its_formula_over_a_group():
     net, images = numbers(SMALL_BATCH_NORM), normal(4, 8, 8, 2)
     labels = np.array([0, 2, 1, 1])

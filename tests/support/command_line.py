@@ -20,8 +20,7 @@ def build(x, y):
 ROWS = 60
 
 COMMAND = [  # options for the table below
-    *("--target", "=outcome", "--step-size", "0.02"),
-    "--no-intercept",
+    *("--target", "=outcome", "--step-size", "0.05"),
     *("--num-chains", "2", "--batch-size", "4", "--anchor-size", "20", "--thin", "2"),
 ]
 

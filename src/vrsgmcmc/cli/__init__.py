@@ -1,7 +1,7 @@
 """The command line.
 
     vrsgmcmc reproduce pima
-    vrsgmcmc sample DATA.csv --target COLUMN --model logistic
+    vrsgmcmc sample DATA.csv --target COLUMN
 
 A mistake of the user gives a short message and exit code 2, never a traceback. Each command is a
 function in a module beside this one, which is imported when the command is called. Rooms load their
@@ -28,6 +28,7 @@ from .terminal import safe_name, safe_output, say
 COMMANDS = {  # name -> its module, a line of help
     "reproduce": ("reproduce", "run an experiment of the paper; figures, tables and a report"),
     "sample": ("sample", "sample the posterior of a model on your own data"),
+    "predict": ("predict", "predict the rows of another table with a finished run"),
     "resume": ("sample", "go on with a run that was interrupted"),
     "check": ("plan", "look at data and settings without sampling: shapes, memory, time"),
     "plan": ("plan", "choose a sampler and its settings for a budget"),

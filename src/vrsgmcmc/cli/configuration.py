@@ -2,137 +2,29 @@
 
     data = "patients.csv"
     target = "outcome"
-    model = "logistic"
     step_size = 1e-3
 
 An unknown key, a key that occurs twice and a value of the wrong type are errors. A configuration is
-data: nothing in it is ever imported or run. The choices of `estimator` and `integrator`, and the keys
-that belong to a method, come from the method tables of `core`.
+data: nothing in it is ever imported or run. `keys` has the keys, `methods` what belongs to a method.
 """
-# ruff: noqa: RUF009 - `key` makes a dataclass field, as `field` does
 
-import inspect
 import os
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from vrsgmcmc.core import did_you_mean
 
-from vrsgmcmc.core import ESTIMATORS, INTEGRATORS, did_you_mean
-
+from .keys import KEYS, LISTS, MODELS, MOST_CHOSEN, OLD_KEYS, OWN, PRIORS, TEXTS, Config
+from .methods import METHODS, check_method, choices
 from .toml import parse_toml
 
-METHODS = {"estimator": ESTIMATORS, "integrator": INTEGRATORS}
-# methods that lists begin with; the first of a kind is the default
-FIRST = ("practical", "minibatch", "sgld")
-MODELS = ("logistic", "softmax", "linear", "mlp")
-WORD = "BAOAB"  # the default of splitting
-OWN = "own"  # the model in a record when it comes from a file of the user's
 LARGEST_CONFIG = 2**20  # bytes
-
-Count = Annotated[int, Ge(1), Le(2**30)]
-Positive = Annotated[float, Gt(0)]
-Fraction = Annotated[float, Gt(0), Lt(1)]
-Name = Annotated[str, MinLen(1), MaxLen(1000)]
-Order = Literal["with_replacement", "without_replacement", "shuffled", "symmetric"]
-
-
-def key(help: str, default: Any = None) -> Any:
-    return field(default=default, metadata={"help": help})
-
-
-@dataclass(frozen=True)
-class Config:
-    """What to sample, how, and where the results go. A job replaces None by a value for its data."""
-
-    data: Path = key("a table: .csv with a header, .npz with arrays, or .npy")
-    target: Name = key("the column to predict")
-    model: str = key("logistic, softmax, linear or mlp; on the command line also FILE.py:FUNCTION")
-    out: Path | None = key("directory of the run (default: the name of the data, with -run)")
-    seed: Annotated[int, Ge(0), Lt(2**32)] = key("of the split, the start and the chains", 0)
-
-    features: tuple[Name, ...] = key("the columns to predict from (default: all others)", ())
-    task: Literal["classification", "regression"] | None = key(
-        "for mlp and your own model (default: told by the target column)"
-    )
-    missing: Literal["refuse", "drop"] = key("what to do with rows that have empty cells", "refuse")
-    standardise: bool = key("bring columns to mean 0 and standard deviation 1", True)
-    intercept: bool = key("add a column of ones (logistic, linear)", True)
-    test_fraction: Fraction = key("of the rows, kept for testing", 0.2)
-
-    prior_variance: Positive = key("of every parameter, whose prior is normal around 0", 1.0)
-    noise_variance: Positive | None = key(
-        "of the standardised target, in linear and mlp regression (default: as least squares finds it)"
-    )
-    hidden: Annotated[int, Ge(1), Le(2**16)] = key("units in the hidden layer of mlp", 50)
-
-    ess: Positive | None = key(
-        "effective draws to reach, where step_size is not given (default: 2500)"
-    )
-    budget: Name | None = key(
-        "the most that a run without step_size may cost, everything included: '200 passes', "
-        "'60 s', '5 min'"
-    )
-    step_size: Positive | None = key(
-        "h, for the gradient of the sum over data (default: chosen, with all keys below that are "
-        "not given)"
-    )
-    estimator: str | None = key("of the gradient (default with a step size: practical)")
-    anchor_size: Count | None = key("n1, data of a refresh (practical)")
-    period: Count | None = key("m, steps between refreshes (practical, svrg)")
-    block_size: Count | None = key("s, consecutive rows of a block (block_saga)")
-    batch_size: Count | None = key("n2, data of a step")
-    integrator: str | None = key("the dynamics (default with a step size: sgld)")
-    friction: Positive | None = key("of sghmc, sgnht and splitting")
-    word: Name | None = key("of splitting, such as BAOAB")
-    order: Order | None = key("how minibatches are drawn")
-    anchor_order: Order | None = key("how the data of refreshes are drawn")
-    metric: Literal["hessian", "low_rank", "diagonal"] | None = key(
-        "the curvature at the mode that the chain moves in (default with a step size: none)"
-    )
-    num_steps: Count | None = key("of every chain, burn-in included")
-
-    num_chains: Annotated[int, Ge(1), Le(2**12)] = key("independent chains", 4)
-    burn_in: Annotated[int, Ge(0), Le(2**30)] | None = key(
-        "steps to leave out (default with a step size: a fifth)"
-    )
-    thin: Count | None = key(
-        "keep every so many-th position (default with a step size: about 1000 draws of a chain)"
-    )
-    temperature: Annotated[float, Ge(0)] | None = key("1 is the posterior")
-    clip: Positive | None = key("shorten gradients to this norm, per mean over data; biased")
-    chain_method: Literal["vmap", "sequential"] = key("chains all at once, or one by one", "vmap")
-
-
-KEYS = {each.name: each for each in fields(Config)}
-REQUIRED = ("data", "target", "model")
-TEXTS = ("data", "target", "model", "out", "budget", "word")  # `--target 8` is the name "8"
-
-
-def choices(name: str) -> tuple[str, ...]:
-    """The words that a key can take, when these are its only values."""
-    if name in METHODS:
-        names = set(METHODS[name]) - {"ito"}  # which takes functions
-        return (*(each for each in FIRST if each in names), *sorted(names - {*FIRST}))
-    hint = get_type_hints(Config)[name]  # Literal[...], or Literal[...] | None
-    return next((get_args(t) for t in (hint, *get_args(hint)) if get_origin(t) is Literal), ())
-
-
-def method(config: Config, kind: str) -> dict[str, Any]:
-    """The estimator or integrator as plain values: its name, and the options that are set."""
-    name = getattr(config, kind) or choices(kind)[0]
-    values = {"word": WORD} | {k: v for k, v in vars(config).items() if v is not None}
-    return {"name": name} | {k: values[k] for k in parameters(kind, name) if k in values}
-
-
-def parameters(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a method by name. Imports the method, and so JAX."""
-    takes = inspect.signature(METHODS[kind][name]).parameters
-    return {each: takes[each] for each in takes if each != "order"}  # a key: of the minibatches
+CALL = re.compile(r"(\w+)\s*(?:\(.*\))?", re.DOTALL)  # of a prior: its name, and numbers
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -201,31 +93,40 @@ def validate(values: Mapping[str, Any], own_model: bool = False) -> Config:
     `own_model`: the model may be a file of the user's, because the command line names it.
     """
     for name in values:
+        if name in OLD_KEYS:
+            raise ValueError(f"{name} is a key of earlier versions. {OLD_KEYS[name]}")
         if name not in KEYS:
             hint = did_you_mean(str(name), KEYS) or f" The keys are: {', '.join(KEYS)}."
             raise ValueError(f"unknown key {short_text(name)}.{hint}")
-    for name in REQUIRED:
-        if values.get(name) is None:
-            raise ValueError(f"{name} is not given: it is {KEYS[name].metadata['help']}.")
+    for name in ("data", "target"):
+        if values.get(name) is None and (name == "data" or values.get("formula") is None):
+            more = ". A formula names it, too" * (name == "target")
+            raise ValueError(f"{name} is not given: it is {KEYS[name].metadata['help']}{more}.")
     config = convert(values)
-    if config.model not in MODELS and not own_model:
+    check_model(config, own_model)
+    check_combinations(config)
+    return config
+
+
+def check_model(config: Any, own_model: bool) -> None:
+    if config.model not in (None, *MODELS) and not own_model:
         raise ValueError(
             f"model: must be one of {', '.join(MODELS)}, got {config.model!r}."
             f"{did_you_mean(config.model, MODELS)} Your own is named on the command line: "
             "--model FILE.py:FUNCTION."
         )
-    check_combinations(config)
-    return config
 
 
-def convert(values: Mapping[str, Any]) -> Config:
+def convert(values: Mapping[str, Any], kind: type[Config] = Config) -> Config:
     """The configuration with these values, each of the type of its key."""
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    hints, literal = get_type_hints(Config, include_extras=True), cast(Any, Literal)
-    hints |= {kind: literal[choices(kind)] | None for kind in METHODS}
+    hints, literal = get_type_hints(kind, include_extras=True), cast(Any, Literal)
+    hints |= {each: literal[choices(each)] | None for each in METHODS}
     strict = ConfigDict(strict=True, allow_inf_nan=False)
-    types = {"data": (str, Path), "out": (str, Path), "features": (list, tuple)}
+    types: dict[str, Any] = {"data": (str, Path), "out": (str, Path)} | dict.fromkeys(
+        LISTS, (list, tuple)
+    )
     arguments = {}
     for name, value in values.items():
         if name in ("data", "out") and "\0" in str(value):
@@ -237,7 +138,7 @@ def convert(values: Mapping[str, Any]) -> Config:
             raise ValueError(
                 f"{name}: {requirement(name, error)}, got {short_text(value)}."
             ) from None
-    return Config(**arguments)
+    return kind(**arguments)
 
 
 def short_text(value: Any) -> str:
@@ -279,39 +180,45 @@ def check_combinations(config: Config) -> None:
             )
     for kind in METHODS:
         check_method(config, kind)
+    if config.formula is not None and config.features:
+        raise ValueError("a formula names its columns: give formula or features, not both.")
     if config.target in config.features:
         raise ValueError(f"target {config.target!r} is also in features. Leave it out there.")
-    twice = [name for name, count in Counter(config.features).items() if count > 1]
-    if twice:
-        raise ValueError(f"features: {twice[0]!r} is given twice. Keep one of them.")
+    for name in LISTS:
+        counts = Counter(getattr(config, name))
+        if twice := [each for each, count in counts.items() if count > 1]:
+            raise ValueError(f"{name}: {twice[0]!r} is given twice. Keep one of them.")
+    if len(config.na) > MOST_CHOSEN:
+        raise ValueError(f"na: at most {MOST_CHOSEN} codes, got {len(config.na)}.")
+    check_prior(config)
+    check_task(config)
 
 
-def check_method(config: Config, kind: str) -> None:
-    """Refuse keys of another method, and a method without a key that it needs."""
-    options = method(config, kind)
-    name = options["name"]
-    chosen = config.step_size is None and getattr(config, kind) is None  # by the library
-    table = {each: parameters(kind, each) for each in choices(kind)}
-    for option in KEYS:
-        owners = [each for each, takes in table.items() if option in takes]
-        if not owners or getattr(config, option) is None:
-            continue
-        if chosen:
-            raise ValueError(
-                f"{option} belongs to {kind} {' or '.join(owners)}, and no {kind} is given. Give it "
-                f"too, or leave {option} out."
-            )
-        if name not in owners:
-            raise ValueError(
-                f"{option} belongs to {kind} {' or '.join(owners)}, and the {kind} is {name}. "
-                f"Leave it out, or choose another {kind}."
-            )
-    if chosen:
+def check_prior(config: Config) -> None:
+    """Refuse a prior of another name; its numbers are looked at where it is made."""
+    if config.prior is None:
         return
-    for option, parameter in table[name].items():
-        if parameter.default is parameter.empty and option not in options:  # all are numbers
-            example = 5 if parameter.annotation is int else 1.0
-            raise ValueError(f"{kind} {name} needs a {option}, such as {option} = {example}.")
+    if config.model == "mlp" or names_code(config.model):
+        what = "has N(0, 1) on every weight" if config.model == "mlp" else "has a prior of its own"
+        raise ValueError(f"prior: the model {config.model} {what}. Leave prior out.")
+    names = [form.split("(")[0] for form in PRIORS]
+    match = CALL.fullmatch(config.prior.strip().lower())
+    word = match[1] if match else config.prior.strip()
+    if word not in names:
+        raise ValueError(
+            f"prior: must be one of {', '.join(PRIORS)}, got {short_text(config.prior)}."
+            f"{did_you_mean(word, names)}"
+        )
+
+
+def check_task(config: Config) -> None:
+    """Refuse a task where the model says it already."""
+    if config.task is not None and config.model in MODELS and config.model != "mlp":
+        raise ValueError(
+            f"task: model {config.model} says what its target is. Leave task out, or use --model mlp."
+        )
+    if config.task is not None and config.model is None:
+        raise ValueError("task is for mlp and your own model. Say --model, or leave task out.")
 
 
 def to_json(config: Config) -> dict[str, Any]:
@@ -319,6 +226,6 @@ def to_json(config: Config) -> dict[str, Any]:
     return asdict(config) | {
         "data": config.data.name,
         "out": None,
-        "features": list(config.features),
-        "model": config.model if config.model in MODELS else OWN,
+        **{name: list(getattr(config, name)) for name in LISTS},
+        "model": config.model if config.model in (None, *MODELS) else OWN,
     }

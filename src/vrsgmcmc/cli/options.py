@@ -1,5 +1,6 @@
 """Options that several commands share: every key of a configuration is a flag."""
 
+import argparse
 import shlex
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,10 @@ from typing import Any
 from vrsgmcmc import run
 
 from . import configuration
+from .keys import KEYS, LISTS, OLD_KEYS, SWITCHES
+from .methods import choices
 from .parser import Parser
 from .terminal import say as say
-
-SWITCHES = ("standardise", "intercept")
 
 
 def read_run(
@@ -58,7 +59,9 @@ def read_config(command: str, description: str, words: list[str]) -> configurati
 def config_parser(command: str, description: str) -> Parser:
     """The parser of a command that takes a configuration: FILE, --set, and a flag for each key."""
     parser = Parser(command, description)
-    parser.add_argument("file", metavar="FILE", help="CONFIG.toml, or a table: .csv, .npz, .npy")
+    parser.add_argument(
+        "file", metavar="FILE", help="CONFIG.toml, or a table: .csv, .csv.gz, .parquet, .npz, ..."
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -66,24 +69,26 @@ def config_parser(command: str, description: str) -> Parser:
         help="any key below, with the value as in TOML: --set step_size=1e-3",
     )
     add = parser.add_argument_group("keys of a configuration, with their defaults").add_argument
-    for name, key in configuration.KEYS.items():
+    for name, key in KEYS.items():
         if name == "data":
             continue
         help = key.metadata["help"].replace("%", "%%")
         if key.default not in (None, ()):
             help += f" ({key.default})"
+        metavar = "|".join(choices(name)) or name.split("_")[-1].upper()
+        kind: Any = {"nargs": "+"} if name in LISTS else {"action": "append"}
+        add(f"--{name.replace('_', '-')}", metavar=metavar, help=help, **kind)
+    for name in OLD_KEYS:  # so that what replaces them can be said
         if name in SWITCHES:
-            add(f"--no-{name}", dest=name, action="store_false", help=f"do not {help}")
+            add(f"--no-{name}", dest=name, action="store_false", help=argparse.SUPPRESS)
         else:
-            metavar = "|".join(configuration.choices(name)) or name.split("_")[-1].upper()
-            kind: Any = {"nargs": "+"} if name == "features" else {"action": "append"}
-            add(f"--{name.replace('_', '-')}", metavar=metavar, help=help, **kind)
+            add(f"--{name.replace('_', '-')}", action="append", help=argparse.SUPPRESS)
     return parser
 
 
 def flag_value(name: str, value: Any) -> Any:
     """The value of a flag; `ValueError` if the flag occurs twice."""
-    if name in SWITCHES or name == "features":
+    if name in LISTS or name in SWITCHES:
         return value
     if len(value) > 1:
         raise ValueError(f"--{name.replace('_', '-')} is given twice. Keep one of them.")

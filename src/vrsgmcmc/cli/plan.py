@@ -9,7 +9,7 @@ from vrsgmcmc import advice, core, run
 from vrsgmcmc.core import INTEGRATORS
 
 from . import jobs
-from .configuration import KEYS, Config
+from .keys import KEYS, Config
 from .options import read_config, say
 
 TEST_STEPS = 200
@@ -21,7 +21,9 @@ def plan(words: list[str]) -> int:
     config = read_config("plan", description, words)
     if config.step_size is not None:
         raise ValueError("step_size is given, so there is nothing to plan. Leave it out.")
-    problem = jobs.build_problem(config, *jobs.read(config))
+    design = jobs.read(config)
+    function = jobs.load_own(config.model)
+    problem = jobs.build_problem(config, design, function)
     decision = make_plan(config, problem)
     print("\n".join(f"# {line}" for line in str(decision).splitlines()))
     settings = keys_of(decision)
@@ -70,21 +72,22 @@ def check(words: list[str]) -> int:
         "Look at data, model and settings without sampling: shapes, gradient, memory, time."
     )
     config = read_config("check", description, words)
+    design = jobs.read(config)
 
     import jax
     import jax.numpy as jnp
 
     from vrsgmcmc.datasets import tables
 
-    ready, function = jobs.read(config)
-    problem = jobs.build_problem(config, ready, function)
-    job = jobs.find(config.out, config, ready) if config.out is not None else None
-    for note in (*ready.notes, *problem.notes):
-        print(note)
-    size = len(ready.train[1])
-    print(f"data: {size} rows to train, {len(ready.test[1])} to test, {len(ready.columns)} columns")
-    if ready.labels:
-        print(f"classes: {tables.list_names(ready.labels, 20)}")
+    function = jobs.load_own(config.model)
+    problem = jobs.build_problem(config, design, function)
+    job = jobs.find(config.out, config, design) if config.out is not None else None
+    for note in problem.notes:
+        print(f"- {note}")
+    size, test = len(design.y), 0 if design.test is None else len(design.test.y)
+    print(f"data: {size} rows to train, {test} to test, {len(design.columns)} columns")
+    if design.target.labels:
+        print(f"classes: {tables.list_names(design.target.labels, 20)}")
     init = problem.init
     if run.is_function(init):
         init = init(jax.random.key(config.seed))

@@ -10,10 +10,12 @@ from vrsgmcmc import reports, run
 
 from . import jobs
 from .options import command_line, read_config, read_run, say
+from .places import check_writable
 from .terminal import safe_name
 
 DIVERGED, NOT_GOOD = 3, 4
-MOST_ROWS = 20  # of the summary on the terminal
+MOST_ROWS, LONGEST_NAME = 40, 60  # of the summary on the terminal
+BASELINE = "baseline_"  # before the name of a score of the prediction that uses no column
 
 
 def sample(words: list[str]) -> int:
@@ -23,24 +25,30 @@ def sample(words: list[str]) -> int:
         "The same command resumes a run that was interrupted, and loads one that is finished.",
         words,
     )
-    ready, function = jobs.read(config)
-    out = config.out or Path(f"{config.data.stem}-run")
-    job = jobs.find(out, config, ready)
+    design = jobs.read(config)
+    out = config.out or Path(f"{config.data.name.partition('.')[0] or config.data.stem}-run")
+    check_writable(out)
+    function = jobs.load_own(config.model)
+    job = jobs.find(out, config, design)
     if job is not None:
         return run_job(job, job.problem(function))
-    problem = jobs.build_problem(config, ready, function)
-    say(f"{len(ready.train[1])} rows to train, {len(ready.test[1])} to test; "
-        f"{problem.dimension:,} parameters")  # fmt: skip
-    for note in (*ready.notes, *problem.notes):
-        say(note)
+    problem = jobs.build_problem(config, design, function)
+    say_what_was_done(design, problem)
     choice = jobs.choose(config, problem)
     jobs.check_settings(config.seed, problem, choice)
-    job = jobs.save(out, config, ready, choice, command_line("sample", words))
+    job = jobs.save(out, config, design, choice, command_line("sample", words))
     try:
         return run_job(job, problem)
     except ValueError:
         jobs.discard(job)
         raise
+
+
+def say_what_was_done(design: Any, problem: jobs.Problem) -> None:
+    for note in problem.notes:
+        say(f"- {note}")
+    test = 0 if design.test is None else len(design.test.y)
+    say(f"{len(design.y)} rows to train, {test} to test; {problem.dimension:,} parameters")
 
 
 def resume(words: list[str]) -> int:
@@ -91,13 +99,15 @@ def run_and_report(job: jobs.Job, problem: jobs.Problem, resume: str) -> int:
         result.accuracy()  # measured once, and kept in the run directory
     findings = jobs.examine(job, problem, result)
     files = jobs.write(job, problem, result, findings)
-    if result.decision is not None:
-        print(result.decision)
-    print_summary(summary, findings.scores)
-    if findings.audit is not None:
-        print(findings.audit.verdict)
+    if findings.answer is not None:
+        print(f"{findings.answer.question} {reports.summarise_answer(findings.answer)}")
     if findings.accuracy is not None:
         print(findings.accuracy)
+    print_summary(summary, findings.to_json())
+    if result.decision is not None:
+        print(result.decision)
+    if findings.audit is not None:
+        print(findings.audit.verdict)
     print(f"wrote {', '.join(files)} to {job.path}")
     if result.diverged.all():
         say(f"vrsgmcmc: every chain became non-finite. {result.divergences[0]}")
@@ -106,18 +116,21 @@ def run_and_report(job: jobs.Job, problem: jobs.Problem, resume: str) -> int:
 
 
 def print_summary(summary: reports.Summary | None, scores: dict[str, float]) -> None:
-    """Print a table of the parameters, and the scores on the test rows."""
+    """Print a table of the parameters, and the scores on the test rows beside the baseline's."""
     if summary is not None:
         columns = {"mean": ".4g", "sd": ".4g", "ess_bulk": ",.0f", "r_hat": ".3f"}
         rows = [["", "mean", "sd", "ESS", "R-hat"]]
         for j, name in enumerate(summary.names[:MOST_ROWS]):
             numbers = [format(summary.numbers[c][j], f) for c, f in columns.items()]
-            rows.append([safe_name(name)[:40], *numbers])
+            rows.append([safe_name(name)[:LONGEST_NAME], *numbers])
         first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         for name, *cells in rows:
             numbers = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
             print("  ".join([name.ljust(first), *numbers]))
         if summary.total > len(rows) - 1:
-            print(f"... {len(rows) - 1} of {summary.total:,} parameters")
+            print(f"... {len(rows) - 1} of {summary.total:,} parameters; report.html has more")
     for name, value in scores.items():
-        print(f"{name.replace('_', ' ')}: {value:.4g}")
+        if not name.startswith(BASELINE):
+            simple = scores.get(f"{BASELINE}{name}")
+            beside = "" if simple is None else f" (baseline {simple:.4g})"
+            print(f"{name.replace('_', ' ')}: {value:.4g}{beside}")

@@ -1,3 +1,4 @@
+from . import sklearn as sklearn
 from .blackjax import gradient_estimator as gradient_estimator
 from .blackjax import to_blackjax as to_blackjax
 from .equinox import from_equinox as from_equinox

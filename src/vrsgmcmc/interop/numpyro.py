@@ -48,8 +48,8 @@ def from_numpyro(
     require_numpyro()
     from .numpyro_check import check_densities
     from .numpyro_density import Likelihood, Prior
-    from .numpyro_rows import find_call, name_arguments
-    from .numpyro_sites import candidate_plates, find_sites, start_of
+    from .numpyro_rows import find_call
+    from .numpyro_sites import candidate_plates, find_sites, name_arguments, start_of
 
     leaves = name_arguments(model, args, kwargs)
     sites = find_sites(model, args, kwargs)

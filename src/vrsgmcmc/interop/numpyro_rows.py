@@ -7,7 +7,6 @@ leading axis is the plate's size. The check of the densities has the last word.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,28 +21,6 @@ from vrsgmcmc.core import did_you_mean
 
 from .numpyro_density import Call, Fixed, Likelihood, Prior, Row, as_jax, is_array
 from .numpyro_sites import CONCRETE, Frame, Start, reads_values
-
-
-def name_arguments(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The leaves of (args, kwargs) by name, in their order: X, or data/X for a dict `data`."""
-    try:
-        bound = inspect.signature(model).bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"from_numpyro: the model cannot be called so: {error}") from error
-    positional = [
-        name
-        for name, value in inspect.signature(model).parameters.items()
-        if name in bound.arguments
-        and value.kind in (value.POSITIONAL_ONLY, value.POSITIONAL_OR_KEYWORD)
-    ]
-    positional += [f"args{number}" for number in range(len(positional), len(args))]
-    leaves = {}
-    for path, value in jax.tree_util.tree_leaves_with_path((args, kwargs)):
-        place, *inner = path[1:]
-        first = positional[place.idx] if hasattr(place, "idx") else str(place.key)
-        rest = [jax.tree_util.keystr((each,), simple=True) for each in inner]
-        leaves["/".join([first, *rest])] = value
-    return leaves
 
 
 def shaped(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:

@@ -1,10 +1,11 @@
-"""The sites and plates of a NumPyro model, and which of its plates is the one over the data.
+"""The arguments, sites and plates of a NumPyro model, and which of its plates is the one over the data.
 
 The model is traced with shapes alone: nothing is computed.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -67,6 +68,28 @@ class Start:
             name: jax.random.uniform(keys[k], shape, minval=-self.radius, maxval=self.radius)
             for k, (name, shape) in enumerate(self.shapes)
         }
+
+
+def name_arguments(model: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The leaves of (args, kwargs) by name, in their order: X, or data/X for a dict `data`."""
+    try:
+        bound = inspect.signature(model).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"from_numpyro: the model cannot be called so: {error}") from error
+    positional = [
+        name
+        for name, value in inspect.signature(model).parameters.items()
+        if name in bound.arguments
+        and value.kind in (value.POSITIONAL_ONLY, value.POSITIONAL_OR_KEYWORD)
+    ]
+    positional += [f"args{number}" for number in range(len(positional), len(args))]
+    leaves = {}
+    for path, value in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+        place, *inner = path[1:]
+        first = positional[place.idx] if hasattr(place, "idx") else str(place.key)
+        rest = [jax.tree_util.keystr((each,), simple=True) for each in inner]
+        leaves["/".join([first, *rest])] = value
+    return leaves
 
 
 def find_sites(model: Callable, args: tuple, kwargs: dict) -> dict[str, Site]:

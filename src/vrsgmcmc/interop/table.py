@@ -25,6 +25,7 @@ from vrsgmcmc.run import Result
 
 from .problem import Problem
 from .table_effects import Effects, effects, label_of
+from .table_names import parameter_names
 from .table_predictions import (
     MOST_DRAWS,
     TablePredictions,
@@ -48,6 +49,11 @@ class TableProblem(Problem):
     design: Design
     family: Any
     notes: tuple[str, ...]
+
+    @property
+    def names(self) -> dict[str, list[str]] | None:
+        """Leaf -> names of its scalars, in words of the columns; None for a network."""
+        return None if self.family.name == "mlp" else parameter_names(self.family, self.design)
 
     def effects(self, result: Result) -> Effects:
         """What each column does to the target, on the standardised scale and in its own units."""

@@ -75,7 +75,7 @@ def decide_by_search(
             f"shortest run take {needed / size:.3g} passes. Give a budget of at least "
             f"{np.ceil(needed / (1 - ACCURACY) / size):.0f} passes, or a step_size."
         )
-    rows = min(ROWS, size)
+    rows, every = min(ROWS, size), max(1, min(10, steps // 4 - 1))  # few steps, with a small budget
     some = jax.tree.map(lambda leaf: leaf[:rows], data)
     pilot = partial(
         run_pilot,
@@ -85,7 +85,7 @@ def decide_by_search(
         init,
         sampler,
         num_chains=len(STEP_SIZES),
-        observables={"fit": core.observable(Fit(posterior), data=some, every=10)},
+        observables={"fit": core.observable(Fit(posterior), data=some, every=every)},
         keep="averages",
     )
     trials = pilot(num_steps=steps, burn_in=steps // 2)

@@ -1,6 +1,7 @@
 """Jobs: a configuration and a table become a run, its predictions and its report, without code.
 
-    job.json          the configuration, resolved; the settings of the sampler; sums of the files below
+    job.json          the configuration; the recipe, which says what was done to the table; the
+                      settings of the sampler; sums of the files below
     data.safetensors  the rows, ready for the model: a run needs nothing outside its directory
     chains/           the run directory of `vr.sample`, with its decision and its accuracy
     predictions.csv, findings.json, report.html, figures/

@@ -12,11 +12,13 @@ from .directory import verify as verify
 from .execute import check_settings as check_settings
 from .execute import run as run
 from .execute import sample_arguments as sample_arguments
+from .new_rows import predict as predict
 from .predictions import Findings as Findings
 from .predictions import audit_result as audit_result
 from .predictions import examine as examine
 from .predictions import write as write
 from .problem import Problem as Problem
 from .problem import build_problem as build_problem
-from .problem import read as read
+from .table import read as read
 from .user_model import load_function as load_function
+from .user_model import load_own as load_own

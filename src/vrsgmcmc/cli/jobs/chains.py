@@ -29,7 +29,7 @@ def differences(job: Job, chains: store.Run) -> list[str]:
         here |= {name: settings.get(name) for name in SETTINGS}
         there |= {name: chains.config[name] for name in SETTINGS}
     else:
-        budget = parse_budget(settings.get("budget"), len(job.ready.train[1]))
+        budget = parse_budget(settings.get("budget"), job.sizes[0])
         here |= {name: settings.get(name, default) for name, default in REQUEST.items()}
         here |= {"evaluations": str(math.inf) if budget[0] is None else budget[0]}
         here |= {"seconds": budget[1]}
@@ -46,7 +46,7 @@ def differences(job: Job, chains: store.Run) -> list[str]:
 
 def data_sums(job: Job) -> list[str]:
     """The sum of the rows in 64 and in 32 bits: the run has one of them."""
-    data = job.problem().data
+    data = job.data()
     narrow = jax.tree.map(lambda rows: rows.astype(NARROW.get(rows.dtype.name, rows.dtype)), data)
     return [tree_sum(data), tree_sum(narrow)]
 

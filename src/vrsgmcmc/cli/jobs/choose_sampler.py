@@ -6,7 +6,8 @@ the rest: it keeps its decision in the run directory.
 
 from typing import Any, NamedTuple
 
-from ..configuration import METHODS, Config, method
+from ..keys import Config
+from ..methods import METHODS, method
 from .problem import Problem
 
 DRAWS = 1000  # of a chain, about
@@ -37,7 +38,7 @@ def choose(config: Config, problem: Problem) -> SamplerChoice:
     if config.step_size is None:
         settings = {name: value for name, value in named.items() if value is not None}
         if "estimator" in settings:
-            complete_estimator(settings, len(problem.data[1]))
+            complete_estimator(settings, problem.size)
         return SamplerChoice(settings)
     del named["budget"], named["ess"]
     steps = config.num_steps or 10_000
@@ -52,7 +53,7 @@ def choose(config: Config, problem: Problem) -> SamplerChoice:
         "burn_in": burn_in,
         "thin": config.thin or max(1, (steps - burn_in) // DRAWS),
     }
-    complete_estimator(settings, len(problem.data[1]))
+    complete_estimator(settings, problem.size)
     return SamplerChoice(settings)
 
 

@@ -1,5 +1,6 @@
 """The directory of a job: its record, its rows, and everything that is needed to resume it."""
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,21 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vrsgmcmc.datasets import SplitTable
+from vrsgmcmc.datasets.tables import Design, Recipe
 from vrsgmcmc.run import check_memory, store
 from vrsgmcmc.run.store import Folder, RunError, differences, trees
 
 from .. import configuration
-from ..configuration import OWN, Config
-from . import chains, outputs
+from ..keys import OWN, Config
+from . import chains, first_format, outputs
 from .choose_sampler import SamplerChoice
 from .problem import Problem, build_problem
+from .rows import arrays_of, data_of, design_of, record_of
 
-FORMAT = "vrsgmcmc job 1"
+FORMAT = "vrsgmcmc job 2"
 RECORD, DATA, CHAINS = "job.json", "data.safetensors", "chains"
 START = "start.safetensors"  # where chains start: of a plan of version 0.1.0
 CLAIM = f"{RECORD}.part"  # written first, and renamed to the record at the end
 LARGEST_RECORD = 2**26
-ARRAYS = ("x_train", "y_train", "x_test", "y_test", "test_rows")
 REPAIR = "Put it back from a copy, or sample again."
 
 
@@ -31,7 +33,7 @@ class Job(NamedTuple):
 
     path: Path
     config: Config
-    ready: SplitTable
+    rows: Design | SplitTable  # of the first format: SplitTable
     choice: SamplerChoice  # its start is a list of leaves
     command: str
 
@@ -43,28 +45,66 @@ class Job(NamedTuple):
     def needs_code(self) -> bool:
         return self.config.model == OWN
 
+    @property
+    def model(self) -> str:
+        """Its name."""
+        chosen = self.rows.target.model if isinstance(self.rows, Design) else OWN
+        return self.config.model or chosen
+
+    @property
+    def target(self) -> Any:
+        """Its `name` and `labels`."""
+        rows = self.rows
+        return rows.target if isinstance(rows, Design) else Target(rows.target, rows.labels)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Rows to train, and to test."""
+        rows = self.rows
+        if isinstance(rows, SplitTable):
+            return len(rows.train[1]), len(rows.test[1])
+        return len(rows.y), len(rows.test.y) if rows.test else 0
+
     def problem(self, function: Callable | None = None) -> Problem:
         if self.needs_code and function is None:
             raise ValueError(
                 f"{self.path}: the model of this run is your own, and a run directory cannot name "
                 "code. Give it again: --model FILE.py:FUNCTION."
             )
-        return build_problem(self.config, self.ready, function)
+        if isinstance(self.config, first_format.FirstConfig):
+            assert isinstance(self.rows, SplitTable)
+            return first_format.build_problem(self.config, self.rows, function)
+        assert isinstance(self.rows, Design)
+        return build_problem(self.config, self.rows, function)
+
+    def data(self) -> Any:
+        """The training rows as the model has them, in 64 bits."""
+        return data_of(self.rows) if isinstance(self.rows, Design) else self.problem().data
+
+
+class Target(NamedTuple):
+    name: str
+    labels: tuple[str, ...]
 
 
 def is_job(path: Path) -> bool:
     return path.is_dir() and Folder(path).exists(RECORD)
 
 
-def find(path: Path, config: Config, ready: SplitTable) -> Job | None:
+def find(path: Path, config: Config, design: Design) -> Job | None:
     """The same job in this directory; None if it can be written there, else `ValueError`."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"--out {path}: this is a file. Name a directory.")
     if is_job(path):
         job = load(path)
+        if not isinstance(job.rows, Design):
+            raise ValueError(
+                f"--out {path} holds a run of an earlier version. Go on with it: vrsgmcmc resume "
+                f"{path}; or name another directory."
+            )
         there, here = (
             {**configuration.to_json(c), "data.sha256": store.record(rows_to_bytes(r)).sha256}
-            for c, r in ((job.config, job.ready), (config, ready))
+            for c, r in ((job.config, job.rows), (config, design))
         )
         lines = [f"\n  {text}" for _, text in differences(there, here)]
         if lines:
@@ -84,7 +124,7 @@ def find(path: Path, config: Config, ready: SplitTable) -> Job | None:
     return None
 
 
-def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, command: str) -> Job:
+def save(path: Path, config: Config, design: Design, choice: SamplerChoice, command: str) -> Job:
     """Write a job, and return it as it can be read there: resuming runs exactly the same.
 
     A claim is written first, so that the files of an interrupted `save` are recognised as ours, and
@@ -95,7 +135,7 @@ def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, c
         folder.make()
     folder.write(CLAIM, b"")
     folder.sync()
-    data = rows_to_bytes(ready)
+    data = rows_to_bytes(design)
     folder.write(DATA, data)
     folder.sync()
     record = {
@@ -104,7 +144,8 @@ def save(path: Path, config: Config, ready: SplitTable, choice: SamplerChoice, c
         "config": configuration.to_json(config),
         "settings": choice.settings,
         "notes": choice.notes,
-        "table": {name: getattr(ready, name) for name in SplitTable._fields[3:]},  # no arrays
+        "table": record_of(design),
+        "recipe": json.loads(design.recipe.to_json()),
         "files": {DATA: store.record(data)},
     }
     folder.replace(RECORD, store.seal(record))
@@ -120,9 +161,8 @@ def discard(job: Job) -> None:
         folder.remove_empty()
 
 
-def rows_to_bytes(ready: SplitTable) -> bytes:
-    arrays = zip(ARRAYS, (*ready.train, *ready.test, ready.test_rows), strict=True)
-    return trees.to_bytes({name: np.asarray(array) for name, array in arrays})
+def rows_to_bytes(design: Design) -> bytes:
+    return trees.to_bytes(arrays_of(design))
 
 
 def load(path: Path) -> Job:
@@ -133,20 +173,34 @@ def load(path: Path) -> Job:
         folder.names(CHAINS)  # `RunError` for a link: the run is inside the directory
     try:
         files = {name: read_file(folder, name, record["files"]) for name in record["files"]}
-        x_train, y_train, x_test, y_test, test_rows = (files[DATA][name] for name in ARRAYS)
-        table = record["table"]
-        columns, labels, notes = (tuple(table[name]) for name in ("columns", "labels", "notes"))
-        center, scale = float(table["center"]), float(table["scale"])
-        data = (x_train, y_train), (x_test, y_test), test_rows
-        ready = SplitTable(*data, columns, table["target"], labels, center, scale, notes)
-        values = {name: value for name, value in record["config"].items() if value is not None}
-        config = configuration.validate(values, own_model=values["model"] == OWN)
-        leaves = files.get(START)
+        leaves, arrays = files.get(START), files[DATA]
+        if record["format"] == first_format.FORMAT:
+            rows = first_format.read_table(record["table"], arrays)
+            config = first_format.read_config(record["config"])
+        else:
+            recipe = read_recipe(path, record["recipe"])
+            rows = read_rows(path, record["table"], recipe, arrays)
+            values = {name: value for name, value in record["config"].items() if value is not None}
+            config = configuration.validate(values, own_model=values.get("model") == OWN)
         start = None if leaves is None else [leaves[str(i)] for i in range(len(leaves))]
         choice = SamplerChoice(dict(record["settings"]), start, tuple(record["notes"]))
-        return Job(Path(os.path.abspath(path)), config, ready, choice, str(record["command"]))
+        return Job(Path(os.path.abspath(path)), config, rows, choice, str(record["command"]))
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise RunError(f"{path / RECORD} is not the record of a job ({error!r}).") from error
+
+
+def read_recipe(path: Path, value: Any) -> Recipe:
+    try:
+        return Recipe.from_json(json.dumps(value))
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path / RECORD}: {error}") from error
+
+
+def read_rows(path: Path, table: Any, recipe: Recipe, arrays: Mapping[str, np.ndarray]) -> Design:
+    try:
+        return design_of(table, recipe, arrays)
+    except ValueError as error:
+        raise RunError(f"{path / DATA} is not the data of this job: {error}. {REPAIR}") from error
 
 
 def read_record(path: Path, folder: Folder) -> dict[str, Any]:
@@ -158,8 +212,8 @@ def read_record(path: Path, folder: Folder) -> dict[str, Any]:
         record = store.unseal(content)
     except ValueError as error:
         raise RunError(f"{path / RECORD} is damaged. {REPAIR}") from error
-    if record.get("format") != FORMAT:
-        form = record.get("format")
+    form = record.get("format")
+    if form not in (FORMAT, first_format.FORMAT):
         raise RunError(f"{path / RECORD} is of the format {form!r}, not {FORMAT!r}.")
     return record
 

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vrsgmcmc.advice import parse_budget, sample
@@ -12,8 +13,8 @@ from vrsgmcmc.run import Result, chain_roots, finite_starts, is_function, set_up
 
 from .choose_sampler import ARGUMENTS, SamplerChoice
 from .directory import Job
-from .predictions import predict
 from .problem import Problem
+from .scores import forward
 
 ROUNDING = 1e-4  # of a probability in float32
 SAMPLER = {each.name for each in dataclasses.fields(Sampler)}
@@ -59,7 +60,7 @@ def sample_arguments(choice: SamplerChoice, problem: Problem) -> dict[str, Any]:
 
 def check_settings(seed: int, problem: Problem, choice: SamplerChoice) -> None:
     """Refuse settings that cannot be run, and bad starts, before a directory is made for them."""
-    parse_budget(choice.settings.get("budget"), len(problem.data[1]))
+    parse_budget(choice.settings.get("budget"), problem.size)
     lengths = {"num_steps": 2**30, "burn_in": 0, "thin": 1}
     settings = PLACEHOLDER | lengths | choice.settings | {"metric": None}
     settings = {name: value for name, value in settings.items() if name not in REQUEST}
@@ -72,16 +73,17 @@ def check_settings(seed: int, problem: Problem, choice: SamplerChoice) -> None:
 
 def check_predictions(problem: Problem, start: Any) -> None:
     """Refuse predictions for the test rows that no score can use, before anything is sampled."""
-    _, outputs = predict(problem, start)
-    if outputs is None:
+    test = problem.test
+    outputs = None if test is None else forward(problem, start, jnp.asarray(test.x))
+    if test is None or outputs is None:
         return
     fine = np.isfinite(outputs[0])
-    if problem.classify:
+    if test.labels:
         fine &= (outputs[0] >= 0) & (outputs[0] <= 1 + ROUNDING)
     if not fine.all():
         row, *rest = np.argwhere(~fine)[0]
-        x = np.array2string(problem.test[0][row], precision=4, threshold=6)
-        must = "probabilities, from 0 to 1" if problem.classify else "finite numbers"
+        x = np.array2string(test.x[row], precision=4, threshold=6)
+        must = "probabilities, from 0 to 1" if test.labels else "finite numbers"
         raise ValueError(
             f"predict(params, x) must return {must}; at the start it returns "
             f"{outputs[0, row, *rest]:g} for x = {x}."

@@ -22,9 +22,15 @@ import jax.numpy as jnp
 from vrsgmcmc.core import Posterior
 from vrsgmcmc.run import as_params, is_function
 
+from ..configuration import names_code
 from ..endings import Terminated
 
 LONGEST_TEXT = 2000  # characters of an error of the user's
+
+
+def load_own(model: str | None) -> Callable | None:
+    """The function of a model that names code; None for the models of the library."""
+    return load_function(model) if model is not None and names_code(model) else None
 
 
 def load_function(place: str) -> Callable:

@@ -148,6 +148,8 @@ def array_frame(path: Path, arrays: Arrays, wanted: Wanted) -> Frame:
     for name in names:
         array, number = columns[name]
         cells[name] = plain_cells(ready[array] if number is None else ready[array][:, number])
+    if not ready:
+        raise ValueError(f"{path} holds no columns. Save the table as CSV, with a header.")
     return Frame(cells, np.arange(len(next(iter(ready.values())))), "row", str(path))
 
 

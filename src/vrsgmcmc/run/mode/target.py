@@ -20,6 +20,7 @@ Vector = np.ndarray  # float64 [d]
 Matrix = np.ndarray  # float64 [d, d]
 
 DIRECTIONS = 16  # of Hessian-vector products at once
+HESSIAN_NUMBERS = 2**22  # of the prior's Hessians at several points at once
 ALIKE = 1e-4  # of the largest entry of a prior's H: so much is rounding
 PROBES = 8  # of the diagonal of a prior's Hessian: one is enough for independent parameters
 
@@ -154,8 +155,16 @@ class Target:
         return -np.asarray(product, np.float64)
 
     def prior_hessian(self, x: Vector) -> Matrix:
-        hessian = -np.asarray(_prior_hessian(self.posterior, self.params(x)), np.float64)
-        return (hessian + hessian.T) / 2
+        return self.prior_hessians(x[None])[0]
+
+    def prior_hessians(self, points: np.ndarray) -> np.ndarray:
+        """The prior's H at each of the rows of `points`, a few at once."""
+        stacks, count = [], max(1, HESSIAN_NUMBERS // self.dimension**2)
+        for first in range(0, len(points), count):
+            some = jnp.asarray(points[first : first + count], self.dtype)
+            stacks.append(_prior_hessians(self.posterior, self.params(points[0]), some))
+        hessians = -np.concatenate(stacks).astype(np.float64)
+        return (hessians + hessians.transpose(0, 2, 1)) / 2
 
     def prior_excess(self, x: Vector) -> Matrix | float:
         """The mean of the prior's H around x, less that at x: 0 for a normal prior.
@@ -169,9 +178,9 @@ class Target:
         sizes = np.maximum(np.abs(np.diagonal(here)), slope**2)
         reach = np.where(sizes > 0, 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0)), 0.0)
         total, count = np.zeros_like(here), 0
-        for z in np.random.default_rng(0).normal(size=(PROBES, self.dimension)):
-            for way in (1.0, -1.0):
-                there = self.prior_hessian(x + way * reach * z)
+        probes = reach * np.random.default_rng(0).normal(size=(PROBES, self.dimension))
+        for some in (probes[:1], probes[1:]):  # one tells whether the prior is normal
+            for there in self.prior_hessians(np.concatenate([x + some, x - some])):
                 if np.all(np.isfinite(there)):
                     total, count = total + there - here, count + 1
             if np.abs(total).max(initial=0.0) <= ALIKE * np.abs(here).max(initial=0.0):
@@ -248,6 +257,6 @@ def _prior_product(posterior: core.Posterior, params: core.Params, direction: An
 
 
 @core.bounded_jit
-def _prior_hessian(posterior: core.Posterior, params: core.Params):
-    flat, unravel = ravel_pytree(params)
-    return jax.hessian(lambda x: posterior.logprior(unravel(x)))(flat)
+def _prior_hessians(posterior: core.Posterior, params: core.Params, points: Any):
+    _, unravel = ravel_pytree(params)
+    return jax.lax.map(jax.hessian(lambda x: posterior.logprior(unravel(x))), points)

@@ -1,0 +1,6 @@
+from .failures import EXPECTED_FAILURES as EXPECTED_FAILURES
+from .linear import BayesianLinearRegression as BayesianLinearRegression
+from .logistic import BayesianLogisticRegression as BayesianLogisticRegression
+from .networks import BayesianMLPClassifier as BayesianMLPClassifier
+from .networks import BayesianMLPRegressor as BayesianMLPRegressor
+from .poisson import BayesianPoissonRegression as BayesianPoissonRegression
