@@ -2,7 +2,7 @@
 
 Small steps are slow, large steps make the posterior too wide, the more the noisier the gradients. For
 a linear regression `vr.theory.stationary` computes the law of the chain exactly: how wide each method's
-posterior becomes at each step size. Circles are runs of `vr.sample`, told not to choose for themselves.
+posterior becomes at each step size. Circles are runs of `vr.sample` with these step sizes.
 
     python examples/noise.py [folder]    writes examples-noise.png there
 """
