@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from vrsgmcmc import advice, core
+from vrsgmcmc import advice, core, run
 
 from .columns import as_weight
 
@@ -53,11 +53,17 @@ class Sampler(BaseEstimator):
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         options = {"budget": self.budget, "num_chains": self.num_chains} | options
-        progress = None if self.verbose else False
+        options["progress"] = None if self.verbose else False
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # far from the mode, where searches begin
-            result = advice.sample(int(seed), posterior, data, init, progress=progress, **options)
+            try:
+                result = advice.sample(int(seed), posterior, data, init, **options)
+            except run.Saddle:  # the prior of a scale curves upwards where rows say little
+                if not isinstance(posterior, core.GLM):
+                    raise
+                undeclared = core.Posterior(posterior.logprior, posterior.loglik)
+                result = advice.sample(int(seed), undeclared, data, init, **options)
         alive = np.flatnonzero(~result.diverged)
         if not alive.size:
             raise RuntimeError(
