@@ -54,9 +54,8 @@ class Sampler(BaseEstimator):
             seed = check_random_state(seed).randint(2**31 - 1)
         options = {"budget": self.budget, "num_chains": self.num_chains} | options
         options["progress"] = None if self.verbose else False
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # far from the mode, where searches begin
+        # far from the mode, where searches begin, a likelihood may overflow
+        with np.errstate(over="ignore", invalid="ignore"):
             try:
                 result = advice.sample(int(seed), posterior, data, init, **options)
             except run.Saddle:  # the prior of a scale curves upwards where rows say little
@@ -79,7 +78,7 @@ class Sampler(BaseEstimator):
                 f"{type(self).__name__}: {self.accuracy_.verdict} "
                 "A larger ess or budget, or fewer columns, may help.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return jax.tree.map(
             lambda leaf: np.asarray(leaf, np.float64)[alive].reshape(-1, *leaf.shape[2:]),

@@ -10,7 +10,7 @@ sqrt(m_i) (x_i, y_i):
 
     sum_i m_i (y_i - x_i . w)^2 = |R (-w, 1)|^2.
 
-So the rows of R are the data that are sampled, d + 2 of them at most, however many rows the table has.
+So the rows of R, d + 2 of them, are the data that are sampled, however many rows the table has.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class BayesianLinearRegression(RegressorMixin, LinearPredictor):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draws of w [draw, p], and of sigma [draw] in units of y."""
         x, z = triangle[:, :-1], triangle[:, -1]
-        rows, start = round_up(len(x) + 1), solve_ridge(x, z)
+        rows, start = round_up(max(x.shape) + 1), solve_ridge(x, z)
         if self.noise_scale is not None:
             noise = self.noise_scale / scale
             x, z, one = add_zeros(rows, x / noise, z / noise, np.ones(len(x)))
