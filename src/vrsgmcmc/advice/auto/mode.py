@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -97,8 +98,11 @@ def look_around(
     cost += run.check_gradient(posterior, data, located, core.fold(key, 2**20 + 5), **options)
     metric, notes = located.metric, ()
     if bends:
-        metric, more = run.gradient_metric(posterior, data, located)
-        cost, notes = cost + more, (BENDS,)
+        with suppress(
+            run.Saddle
+        ):  # the gradients' spread is no metric either: that at the mode stays
+            metric, more = run.gradient_metric(posterior, data, located)
+            cost, notes = cost + more, (BENDS,)
     spent = around.evaluations + cost
     return around._replace(metric=metric, bends=bends, notes=notes, evaluations=spent)
 

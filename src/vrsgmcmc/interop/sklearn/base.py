@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from vrsgmcmc import advice, core
+from vrsgmcmc import advice, core, run
 
 from .columns import as_weight
 
@@ -53,11 +53,16 @@ class Sampler(BaseEstimator):
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         options = {"budget": self.budget, "num_chains": self.num_chains} | options
-        progress = None if self.verbose else False
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # far from the mode, where searches begin
-            result = advice.sample(int(seed), posterior, data, init, progress=progress, **options)
+        options["progress"] = None if self.verbose else False
+        # far from the mode, where searches begin, a likelihood may overflow
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                result = advice.sample(int(seed), posterior, data, init, **options)
+            except run.Saddle:  # the prior of a scale curves upwards where rows say little
+                if not isinstance(posterior, core.GLM):
+                    raise
+                undeclared = core.Posterior(posterior.logprior, posterior.loglik)
+                result = advice.sample(int(seed), undeclared, data, init, **options)
         alive = np.flatnonzero(~result.diverged)
         if not alive.size:
             raise RuntimeError(
@@ -73,7 +78,7 @@ class Sampler(BaseEstimator):
                 f"{type(self).__name__}: {self.accuracy_.verdict} "
                 "A larger ess or budget, or fewer columns, may help.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return jax.tree.map(
             lambda leaf: np.asarray(leaf, np.float64)[alive].reshape(-1, *leaf.shape[2:]),

@@ -1,7 +1,8 @@
 """A table before it is sampled: weights, standard columns, a number of rows that is used again.
 
-Rows are filled up with rows of weight 0, which change nothing but the shape: the folds of a
-cross-validation, whose sizes differ by one, share a compiled program.
+Numbers of rows are rounded up, so that the folds of a cross-validation, whose sizes differ by one,
+share a compiled program. Some rows stand in the table twice then, with half of their weight: the
+posterior is the same.
 """
 
 from __future__ import annotations
@@ -63,21 +64,25 @@ def as_weight(sample_weight: Any, rows: int) -> np.ndarray:
     return weight
 
 
-def fill_up(array: np.ndarray, rows: int) -> np.ndarray:
-    """The array with rows of zeros at its end."""
-    return np.concatenate([array, np.zeros((rows - len(array), *array.shape[1:]), array.dtype)])
-
-
 def round_up(rows: int) -> int:
     """At most 1/16 more rows: a number that neighbouring sizes share."""
     unit = max(1, 2 ** (rows.bit_length() - 5))
     return max(FEWEST_ROWS, -(-rows // unit) * unit)
 
 
-def as_arrays(*columns: np.ndarray, rows: int | None = None) -> tuple[jax.Array, ...]:
-    """Filled up, and on JAX's side; floats in the float type that JAX has."""
-    rows = round_up(len(columns[0])) if rows is None else rows
-    return tuple(
-        jnp.asarray(full, jnp.int32 if full.dtype.kind in "iu" else float)
-        for full in (fill_up(column, rows) for column in columns)
-    )
+def share_rows(weight: np.ndarray, *columns: np.ndarray) -> tuple[jax.Array, ...]:
+    """Columns and weights [round_up(N)]: some rows stand there twice, with half of their weight."""
+    index = np.arange(round_up(len(weight))) % len(weight)
+    weight = weight / np.bincount(index)
+    return tuple(as_array(column[index]) for column in (*columns, weight))
+
+
+def add_zeros(rows: int, *columns: np.ndarray) -> tuple[jax.Array, ...]:
+    """Columns with zeros at their ends."""
+    extra = [np.zeros((rows - len(c), *c.shape[1:]), c.dtype) for c in columns]
+    return tuple(as_array(np.concatenate(pair)) for pair in zip(columns, extra, strict=True))
+
+
+def as_array(column: np.ndarray) -> jax.Array:
+    """On JAX's side; floats in the float type that it has."""
+    return jnp.asarray(column, jnp.int32 if column.dtype.kind in "iu" else float)

@@ -10,7 +10,7 @@ sqrt(m_i) (x_i, y_i):
 
     sum_i m_i (y_i - x_i . w)^2 = |R (-w, 1)|^2.
 
-So the rows of R are the data that are sampled, d + 2 of them at most, however many rows the table has.
+So the rows of R, d + 2 of them, are the data that are sampled, however many rows the table has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from vrsgmcmc.core import Posterior, Scalar
 from vrsgmcmc.models import likelihoods
 
-from .columns import as_arrays, measure_columns, round_up
+from .columns import add_zeros, measure_columns, round_up
 from .families import weighted_glm
 from .predictor import LinearPredictor
 
@@ -117,10 +117,10 @@ class BayesianLinearRegression(RegressorMixin, LinearPredictor):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draws of w [draw, p], and of sigma [draw] in units of y."""
         x, z = triangle[:, :-1], triangle[:, -1]
-        rows, start = round_up(len(x) + 1), solve_ridge(x, z)
+        rows, start = round_up(max(x.shape) + 1), solve_ridge(x, z)
         if self.noise_scale is not None:
             noise = self.noise_scale / scale
-            x, z, one = as_arrays(x / noise, z / noise, np.ones(len(x)), rows=rows)
+            x, z, one = add_zeros(rows, x / noise, z / noise, np.ones(len(x)))
             posterior = weighted_glm(likelihoods.gaussian(), self._prior())
             w = self._sample(
                 posterior, (x, (z, one)), jnp.asarray(self._warm(start), float), ess=self.ess
@@ -132,7 +132,7 @@ class BayesianLinearRegression(RegressorMixin, LinearPredictor):
         count = np.full(len(x), total / len(x))
         init = {"w": jnp.asarray(start[:-1], float), "log_sigma": jnp.asarray(start[-1], float)}
         posterior = Posterior(NoisePrior(self._prior()), TriangleLoglik())
-        draws = self._sample(posterior, as_arrays(x, z, count, rows=rows), init, ess=self.ess)
+        draws = self._sample(posterior, add_zeros(rows, x, z, count), init, ess=self.ess)
         self._last = np.append(draws["w"].mean(axis=0), draws["log_sigma"].mean())
         return draws["w"], scale * np.exp(draws["log_sigma"])
 

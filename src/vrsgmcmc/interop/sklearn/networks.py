@@ -18,8 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vrsgmcmc.core import Posterior
 
 from .base import Sampler, blocks, check_classes, draw_classes, some_rows
-from .columns import as_arrays, measure_columns
+from .columns import measure_columns, share_rows
 from .network import ClassLoglik, DrawStart, NetworkPrior, NetworkStart, NumberLoglik, all_outputs
+
+PASSES, EVALUATIONS = 2000, 3e6  # the longer of the two, where there is no budget: seconds
 
 
 class Network(Sampler):
@@ -27,7 +29,8 @@ class Network(Sampler):
 
     - `hidden`: units of the hidden layer.
     - `prior_scale`: of the weights of both layers; None: one scale for each layer, which are sampled.
-    - `budget`, `num_chains`: those of `vr.sample`; without a budget 2000 passes over the data.
+    - `budget`, `num_chains`: those of `vr.sample`; without a budget 2000 passes over the data,
+      or 3 million evaluations, if these are more.
     - `random_state`: the seed. `warm_start`: begin where the last fit ended.
     - `verbose`: show progress, and print the result.
     """
@@ -59,8 +62,11 @@ class Network(Sampler):
         noise = isinstance(loglik, NumberLoglik)
         start = NetworkStart(X.shape[1], self.hidden, outputs, self.prior_scale is None, noise)
         posterior = Posterior(NetworkPrior(), loglik, network=True)
-        data = as_arrays(self._columns.apply(X), y, weight)
-        self.draws_ = self._sample(posterior, data, self._warm(start))
+        data = share_rows(weight, self._columns.apply(X), y)
+        budget = self.budget
+        if budget is None and PASSES * len(data[0]) < EVALUATIONS:
+            budget = EVALUATIONS
+        self.draws_ = self._sample(posterior, data, self._warm(start), budget=budget)
 
     def _mean_over_draws(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """The mean over draws of a function of the outputs [row, draw, K]."""

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .base import Sampler, blocks, some_rows
-from .columns import as_arrays, measure_columns
+from .columns import measure_columns, share_rows
 from .families import weighted_glm
 from .priors import INTERCEPT, Normal, SampledScale, draw_scales
 
@@ -69,7 +69,7 @@ class LinearPredictor(Sampler):
         the chains begin a step of Newton's method away from it, off the prior's narrow peak at zero.
         """
         start = self._warm(start + newton_step(design, residual, weight))
-        x, *rest = as_arrays(design, y, weight)
+        x, *rest = share_rows(weight, design, y)
         posterior = weighted_glm(family, self._prior())
         w = self._sample(posterior, (x, tuple(rest)), jnp.asarray(start, float), ess=self.ess)
         self._last = w.mean(axis=0)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from vrsgmcmc.core import Scalar
 
-WIDE, FLOOR = 1.0, 0.1  # between them lies the scale of the coefficients
+WIDE, FLOOR = 1.0, 0.2  # between them lies the scale of the coefficients
 INTERCEPT = 10.0  # prior sd of an intercept
 
 
