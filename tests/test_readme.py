@@ -19,6 +19,8 @@ import pytest
 from support.documents import CODE, cells, execute
 
 import vrsgmcmc as vr
+from vrsgmcmc import cli
+from vrsgmcmc.cli.keys import KEYS
 from vrsgmcmc.core.order import ORDERS
 from vrsgmcmc.experiments import EXPERIMENTS, Settings
 
@@ -345,6 +347,9 @@ def test_commands_exist(command):
             assert name in EXPERIMENTS
             known = {f"--{field}" for field in Settings.__dataclass_fields__}
             assert {word for word in options if word.startswith("--")} <= known
+        case ["vrsgmcmc", name, *words] if name in cli.COMMANDS:
+            flags = {word[2:].replace("-", "_") for word in words if word.startswith("--")}
+            assert flags <= set(KEYS)
         case ["python", script, *_] if not script.startswith("-"):
             compile((ROOT / script).read_text(), script, "exec")
         case ["pytest", "-m", "slow", file, *_]:

@@ -318,7 +318,7 @@ MUTATIONS = [
     ),
     Mutation(
         "summaries in the dtype of the draws",
-        "run/result.py",
+        "run/tables.py",
         "np.asarray(leaf)[alive].astype(np.float64)",
         "np.asarray(leaf)[alive]",
         "run/test_result.py -k float64",
