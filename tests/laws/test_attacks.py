@@ -302,7 +302,6 @@ class Jobs:
             if code in (0, 4):
                 yield out
 
-
     def call(self, use):
         """Exit code, output and messages of a command; predictions of new rows belong to the output."""
         code, out, err = call(self.commands[use])
