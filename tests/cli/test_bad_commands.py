@@ -202,7 +202,7 @@ COMMANDS = {
     'prior 0': ([*LOGISTIC, '--prior-variance', '0'], 'prior_variance: must be greater than 0, got '),
     'test fraction 0': ([*LOGISTIC, '--test-fraction', '0'], 'test_fraction: must be greater than 0, got 0'),
     'test fraction tiny': ([*LOGISTIC, '--test-fraction', '1e-9'], 'test_fraction = 1e-09 of 40 rows puts 0 in t'),
-    'missing': ([*LOGISTIC, '--missing', 'guess'], "missing: must be one of refuse, drop, got 'g"),
+    'missing': ([*LOGISTIC, '--missing', 'guess'], "missing: must be one of drop, impute, refuse,"),
     'no intercept with value': ([*LOGISTIC, '--no-intercept=yes'], 'argument --no-intercept: ignored explicit ar'),
     'budget and step': ([*LOGISTIC, '--budget', '60 s'], 'budget is for a run whose step_size is not gi'),
     'ess and step': ([*LOGISTIC, '--ess', '60'], 'ess is for a run whose step_size is not give'),

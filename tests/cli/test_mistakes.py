@@ -15,7 +15,7 @@ FILES = {
     "words.csv": "a,y\nx,1\n",
     "holes.csv": "a,y\n,1\n" + "".join(f"{i},{i % 2}\n" for i in range(30)),
     "counts.csv": "a,y\n"
-    + "".join(f"{i},{(0, 1, 0, 2, 0, 1, 0, 3 + (i > 30))[i % 8]}\n" for i in range(40)),
+    + "".join(f"{i},{(0, 1, 0, 2, 0, 1, 0, 3 + (i > 35))[i % 8]}\n" for i in range(40)),
     "binary.csv": b"\x00\xff\xfe",
     "numbers.csv": "1,2\n3,4\n",
     "one.csv": "a,y\n" + "".join(f"{i},1\n" for i in range(30)),
@@ -108,7 +108,7 @@ BAD = {
     "ordinal of two": (["sample", "good.csv", "--target", "outcome", "--model", "ordinal"], "has two classes, and ordinal is for three"),
     "network of counts": (["sample", "counts.csv", "--target", "y", "--model", "mlp"], "'y' is a count, and mlp is for classes or numbers. Say --task"),
     "counts of text": (["sample", "good.csv", "--target", "group", "--model", "poisson"], "and poisson needs numbers. Use softmax."),
-    "formula": (["sample", "good.csv", "--formula", "outcome ~ aeg"], "formula: good.csv has no column 'aeg'. Did you mean 'age'?"),
+    "formula": (["sample", "good.csv", "--formula", "outcome ~ aeg"], "good.csv has no column 'aeg'. Did you mean 'age'?"),
     "formula of code": (["sample", "good.csv", "--formula", "outcome ~ open(age)"], "'open' is no function of formulas"),
     "formula without a target": (["sample", "good.csv", "--formula", "age + dose"], "the formula has no target"),
     "two targets": (["sample", "good.csv", "--formula", "outcome ~ age", "--target", "dose"], "Say one."),

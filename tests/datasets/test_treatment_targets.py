@@ -60,6 +60,7 @@ def test_the_model_follows_from_the_target(name):
     [
         (np.arange(N) % 214, "softmax", "has 214 different numbers: these are no classes"),
         (np.arange(N) % 3, "logistic", "has 3 different numbers"),
+        (np.arange(N) % 101, "ordinal", "these are no classes of ordinal. Use lin"),
         (np.resize(["a", "b", "c"], N), "logistic", "has 3 classes, and logistic has two. Use softmax"),
         (np.resize(["a", "b", "c"], N), "linear", "has classes such as 'a', and linear needs numbers"),
         (X, "poisson", "needs counts: whole numbers that are not negative"),
@@ -83,6 +84,19 @@ def test_a_model_can_be_asked_for():
     assert treat({"x": X, "y": X}, "y", model="robust").target.model == "robust"
     chosen = treat({"x": X, "y": children}, "y", model="negative_binomial")
     assert (chosen.target.kind, chosen.target.model) == ("count", "negative_binomial")
+    rating = treat({"x": X, "y": np.arange(N) % 11}, "y", model="ordinal").target
+    assert (rating.kind, rating.model, rating.labels) == (
+        "classes",
+        "ordinal",
+        tuple(map(str, range(11))),
+    )
+    half = treat({"x": X, "y": np.arange(N) % 7 / 2}, "y", model="ordinal").target
+    assert "it has few different numbers. Model: ordinal." in half.note
+    network = treat({"x": X, "y": X}, "y", model="mlp").target
+    assert (network.kind, network.model) == ("number", "mlp")
+    assert network.note.endswith("Model: mlp.")
+    with pytest.raises(ValueError, match=r"model is one of '', 'logistic', .*, got 'logit'"):
+        treat({"x": X, "y": X}, "y", model="logit")
 
 
 @pytest.fixture(scope="module")

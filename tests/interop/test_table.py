@@ -233,12 +233,30 @@ def test_a_network_has_predictions_and_no_effects(result):
         ({"model": "logit"}, "Did you mean"),
         ({"prior": "norml(0, 1)"}, "known are"),
         ({"model": "logistic"}, "price"),
-        ({"model": "ordinal"}, "Models for it: linear, robust"),
+        ({"model": "ordinal"}, "these are no classes of ordinal. Use linear"),
     ],
 )
 def test_a_mistake_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
         vr.table(FRAME, "price", features=COLUMNS, **options)
+
+
+@pytest.mark.parametrize(
+    ("target", "model"),
+    [("price", None), ("price", "robust"), ("price", "mlp"), ("sold", None), ("visits", "poisson")],
+)
+def test_the_model_is_said_once(target, model):
+    problem = vr.table(FRAME, target, features=COLUMNS, model=model, test_fraction=0.2)
+    (note,) = [note for note in problem.notes if "Model: " in note]
+    assert note.startswith(f"Model: {model or problem.design.target.model}")
+    other = vr.table(problem.design, model="robust") if target == "price" else problem
+    assert sum("Model: " in note for note in other.notes) == 1
+
+
+def test_a_rating_has_an_order_of_numbers():
+    problem = vr.table(FRAME.assign(stars=np.arange(N) % 11), "stars", model="ordinal")
+    order = " < ".join(map(str, range(11)))
+    assert f"Order of the classes: {order}." in problem.notes
 
 
 def test_a_flat_prior_needs_independent_columns():

@@ -59,16 +59,13 @@ TABLES = {  # CSV
     "only ends of lines": b"\n\r\n\r" * 50,
     "zero bytes": bytes(5000),
     "zero in a cell": GOOD.replace("2,2", "2\0,2").encode(),
-    "UTF-16": GOOD.encode("utf-16"),
-    "not UTF-8": b"a,b,y\n\xff\xfe,1,yes\n" * 20,
+    "half of UTF-16": GOOD.encode("utf-16")[:-1],
     "no target": GOOD.replace("y\n", "z\n", 1).encode(),
     "names twice": GOOD.replace("a,b", "a,a", 1).encode(),
     "a short line": (GOOD + "1\n").encode(),
     "a long line": (GOOD + "1,2,yes,4\n").encode(),
     "an open quotation": (GOOD + '1,2,"yes\n').encode(),
     "infinity": (GOOD + "inf,2,yes\n").encode(),
-    "a hexadecimal": (GOOD + "0x10,2,yes\n").encode(),
-    "digits of another script, and a bad one": (GOOD + "\u0663x,2,yes\n").encode(),
     "overflow": (GOOD + "1e999,2,yes\n").encode(),
     "one class": b"a,b,y\n" + b"1,2,yes\n" * 30,
     "three classes": (GOOD + "1,2,maybe\n").encode(),
@@ -76,6 +73,17 @@ TABLES = {  # CSV
     "a program": EVIL.encode(),
     "a picture": b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 10,
 }
+TEXT = {  # cells that make a column of levels, and are no numbers in the rows for `predict`
+    "not UTF-8": b"a,b,y\n\xff\xfe,1,yes\n",
+    "a hexadecimal": (GOOD + "0x10,2,yes\n").encode(),
+    "digits of another script, and a bad one": (GOOD + "\u0663x,2,yes\n").encode(),
+    "a formula": (GOOD + "=1+1,2,yes\n").encode(),
+    "a class that is none": (GOOD + "1,2,maybe\n").encode(),
+    "a column of the model is missing": GOOD.replace("a,b", "a,c", 1).encode(),
+    "a link to a device": Path("/dev/zero"),
+    "a link to nothing": Path("nothing.csv"),
+}
+NEW = {n: c for n, c in TABLES.items() if n not in ("no target", "one class")} | TEXT
 ARRAYS = {  # NPY
     "no body": npy("'<f8'", "(20, 3)"),
     "half a body": npy("'<f8'", "(20, 3)", EIGHT[:100]),
@@ -143,6 +151,8 @@ RECORDS = {  # a directory with this job.json, given to `report`
     "nothing but a format": signed({"format": "vrsgmcmc job 1"}),
     "a file outside": signed({"format": "vrsgmcmc job 1", "files": {"../good.csv": [1, "0"]}}),
     "files that are a list": signed({"format": "vrsgmcmc job 1", "files": [1]}),
+    "a recipe that is a list": signed({"format": "vrsgmcmc job 2", "files": {}, "recipe": []}),
+    "no recipe": signed({"format": "vrsgmcmc job 2", "files": {}}),
     "a format of tomorrow": signed({"format": "vrsgmcmc job 3"}),
     "a huge header of arrays": signed(
         {"format": "vrsgmcmc job 1", "files": {"data.safetensors": [8, "0"]}}
@@ -163,9 +173,12 @@ def commands():
     for kind, (ending, files, words) in KINDS.items():
         for number, (name, content) in enumerate(files.items()):
             command = ("sample", "check", "plan")[number % 3]
-            budget = ["--budget", "20 passes"] if command == "plan" else []
+            budget = ["--budget", "300 passes"] if command == "plan" else []
             file = f"0.{ending}"
             yield kind, name, file, content, [command, file, *words, *budget]
+    for name, content in NEW.items():
+        words = ["predict", "run", "new.csv", "--out", "predictions.csv"]
+        yield "NEW.csv of `predict`", name, "new.csv", content, words
     for name, model in MODELS.items():
         yield (
             "model",
@@ -192,7 +205,11 @@ CASES = list(commands())
 def refuse(file, content, words):
     """Run a command on a crafted file: it is refused in words and leaves nothing behind."""
     Path(file).parent.mkdir(exist_ok=True)
-    Path(file).write_bytes(content)
+    Path(file).unlink(missing_ok=True)
+    if isinstance(content, Path):
+        Path(file).symlink_to(content)
+    else:
+        Path(file).write_bytes(content)
     before = sorted(map(str, Path().rglob("*")))
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -213,6 +230,8 @@ def folder(tmp_path, monkeypatch):
     Path("good.csv").write_text(GOOD)
     Path("evil.py").write_text("def build(x, y):\n    pass\n")
     Path("open.py").write_text("def build(:\n")
+    short = ["--step-size", "0.01", "--num-steps", "40", "--num-chains", "2", "--out", "run"]
+    assert cli.main(["sample", "good.csv", *TARGET, *short]) == 4  # too short to be good
     return tmp_path
 
 

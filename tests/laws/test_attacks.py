@@ -77,7 +77,7 @@ class Arena:
                 yield
             assert snapshot(self.outside) == before
             assert list((self.folder / "here").iterdir()) == []
-            others = {"run", "outside", "here"} | {"table.csv", "templates"}
+            others = {"run", "outside", "here"} | {"table.csv", "templates", "new.csv"}
             assert {file.name for file in self.folder.iterdir()} <= others
 
     def difference(self, template):
@@ -231,7 +231,8 @@ def runs(tmp_path_factory, patch):
 @pytest.fixture
 def arena(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "table.csv").write_text(table_text())
+    for name in ("table.csv", "new.csv"):
+        (tmp_path / name).write_text(table_text())
     return Arena(tmp_path)
 
 
@@ -277,7 +278,9 @@ class Jobs:
             "report": ["report", arena.path],
             "resume": ["resume", arena.path],
             "sample": self.sample,
+            "predict": ["predict", arena.path, arena.folder / "new.csv", "--out"],
         }
+        self.commands["predict"].append(arena.folder / "predictions.csv")
         self.texts = {
             (template, use): set(self.variants(arena, template, use))
             for template in ("finished", "broken")
@@ -294,15 +297,24 @@ class Jobs:
             shutil.copytree(self.folder / template, arena.path)
             for name in lost:
                 (arena.path / name).unlink(missing_ok=True)
-            code, out, _ = call(self.commands[use])
+            code, out, _ = self.call(use)
             shutil.rmtree(arena.path)
             if code in (0, 4):
                 yield out
 
+    def call(self, use):
+        """Exit code, output and messages of a command; predictions of new rows belong to the output."""
+        code, out, err = call(self.commands[use])
+        file = self.commands["predict"][-1]
+        if file.exists():
+            out += file.read_text()
+            file.unlink()
+        return code, out, err
+
 
 def use_job(jobs, arena, template, use, kind):
     """Run a command; what came out."""
-    code, out, err = call(jobs.commands[use])
+    code, out, err = jobs.call(use)
     text = out + err
     assert "should not happen" not in text, text[-300:]
     assert "Traceback" not in text, text[-300:]
@@ -342,13 +354,13 @@ def attack_jobs(jobs, arena, count, seed):
     for kind, attack in {**CHANGES, **FORGERIES_OF_A_JOB, **forged}.items():
         for number in range(count):
             generator = np.random.default_rng([seed, number, *kind.encode()])
-            template = ("finished", "broken")[number // 5 % 2]
+            template = ("finished", "broken")[number // len(jobs.commands) % 2]
             if attack in (
                 FORGERIES_OF_A_JOB["scores, signed"],
                 FORGERIES_OF_A_JOB["names in the sums"],
             ):
                 template = "finished"  # only it has them
-            use = list(jobs.commands)[number % 5]
+            use = list(jobs.commands)[number % len(jobs.commands)]
             with (
                 table.count(kind, (number, template, use)) as outcome,
                 arena.attack(jobs.folder / template, jobs.folder / "other", kind, attack, generator),
@@ -360,7 +372,7 @@ def attack_jobs(jobs, arena, count, seed):
 @pytest.mark.slow
 def test_attacks_on_jobs(arena, patch):
     jobs = Jobs(arena, patch)
-    table = attack_jobs(jobs, arena, 20, seed=2)
+    table = attack_jobs(jobs, arena, 24, seed=2)
     total = table.show("job, command line")
     assert table.broken == []
     assert total.total() >= 500

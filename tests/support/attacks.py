@@ -271,6 +271,14 @@ def forge_value(file):
     return attack
 
 
+def forge_table(path, other, generator, names):
+    """An odd value in what the record of a job says about its table and how to treat new rows."""
+    body = json.loads((path / "job.json").read_text())
+    part = one(generator, ["recipe", "recipe", "table"])
+    body[part] = with_odd_value(generator, body[part])
+    (path / "job.json").write_bytes(signed(body))
+
+
 def forge_both_commits(path, other, generator, names):
     """The same odd value in the current commit and in the one before."""
     seed = int(generator.integers(2**32))
@@ -381,6 +389,7 @@ FORGERIES_OF_A_RUN = {
 }
 FORGERIES_OF_A_JOB = {
     "the record, signed": forge_value("job.json"),
+    "the recipe of the table, signed": forge_table,
     "arrays of a job, signed": forge_arrays,
     "header of a job's arrays, signed": forge_header,
     "scores, signed": forge_findings,

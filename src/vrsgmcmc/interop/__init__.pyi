@@ -9,4 +9,4 @@ from .numpyro import NumPyroProblem as NumPyroProblem
 from .numpyro import from_numpyro as from_numpyro
 from .optax import to_optax as to_optax
 from .problem import Problem as Problem
-from .table import table as table
+from .table_problem import table as table

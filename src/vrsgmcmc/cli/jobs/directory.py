@@ -135,8 +135,7 @@ def save(path: Path, config: Config, design: Design, choice: SamplerChoice, comm
         folder.make()
     folder.write(CLAIM, b"")
     folder.sync()
-    data = rows_to_bytes(design)
-    folder.write(DATA, data)
+    folder.write(DATA, data := rows_to_bytes(design))
     folder.sync()
     record = {
         "format": FORMAT,
@@ -178,8 +177,7 @@ def load(path: Path) -> Job:
             rows = first_format.read_table(record["table"], arrays)
             config = first_format.read_config(record["config"])
         else:
-            recipe = read_recipe(path, record["recipe"])
-            rows = read_rows(path, record["table"], recipe, arrays)
+            rows = read_rows(path, record["table"], record["recipe"], arrays)
             values = {name: value for name, value in record["config"].items() if value is not None}
             config = configuration.validate(values, own_model=values.get("model") == OWN)
         start = None if leaves is None else [leaves[str(i)] for i in range(len(leaves))]
@@ -189,14 +187,12 @@ def load(path: Path) -> Job:
         raise RunError(f"{path / RECORD} is not the record of a job ({error!r}).") from error
 
 
-def read_recipe(path: Path, value: Any) -> Recipe:
+def read_rows(path: Path, table: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Design:
+    """The rows of a job: their recipe is `value`, and `table` says the rest."""
     try:
-        return Recipe.from_json(json.dumps(value))
+        recipe = Recipe.from_json(json.dumps(value))
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path / RECORD}: {error}") from error
-
-
-def read_rows(path: Path, table: Any, recipe: Recipe, arrays: Mapping[str, np.ndarray]) -> Design:
     try:
         return design_of(table, recipe, arrays)
     except ValueError as error:

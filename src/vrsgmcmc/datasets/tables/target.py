@@ -12,6 +12,7 @@ from .readings import Reading
 KINDS = {
     "logistic": "classes",
     "softmax": "classes",
+    "ordinal": "classes",
     "poisson": "count",
     "negative_binomial": "count",
     "linear": "number",
@@ -55,7 +56,8 @@ def choose_target(name: str, reading: Reading, model: str = "") -> Choice:
             )
         codes = np.where(np.isnan(values), -1, np.searchsorted(different, values)).astype(np.int32)
         labels = tuple(map(number_text, different))
-        why = "two different values" if different.size == 2 else "few whole numbers"
+        why = "few whole numbers" if whole else "few different numbers"
+        why = "two different values" if different.size == 2 else why
         return check_classes(name, codes, labels, model, f"it has {why}")
     if kind == "count":
         if not whole or different[0] < 0 or different[-1] > LARGEST_COUNT:
@@ -67,9 +69,7 @@ def choose_target(name: str, reading: Reading, model: str = "") -> Choice:
         why = "" if model else ": it has whole numbers from 0 with small ones the most frequent"
         return Choice("count", model, (), values, f"{name!r} is a count{why}.")
     why = f"it has {different.size} different values"
-    return Choice(
-        "number", model if model in KINDS else "linear", (), values, f"{name!r} is a number: {why}."
-    )
+    return Choice("number", model or "linear", (), values, f"{name!r} is a number: {why}.")
 
 
 def usual_kind(values: np.ndarray, different: np.ndarray, whole: bool) -> str:

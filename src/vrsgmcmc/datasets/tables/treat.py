@@ -23,11 +23,12 @@ from .replay import call_columns, fill, learn_calls, raw_columns, read_values
 from .scaling import drop_repeats, scale_steps
 from .schema import Goal, Grouping, Source
 from .select import fit_source, rows_of
-from .target import Choice, choose_target, dispersion
+from .target import KINDS, Choice, choose_target, dispersion
 from .terms import build_steps, missing_step
 
 OVERDISPERSED = 1.2
 CHOICES = {
+    "model": ("", *KINDS, "mlp"),  # mlp: for classes and numbers
     "levels": ("drop_first", "all"),
     "missing": ("", "drop", "impute", "refuse"),
     "collinear": ("drop", "keep"),
@@ -56,8 +57,8 @@ def treat(
         target: the column to predict. The left side of a formula says it, too.
         formula: `y ~ x + C(z) + x:z + (1 | g)`; without it all columns, or `features`, are used.
         groups: columns whose levels have effects of their own, like `(1 | g)`.
-        model: linear, robust, logistic, softmax, poisson or negative_binomial; "" chooses one from
-            the target.
+        model: linear, robust, logistic, softmax, ordinal, poisson, negative_binomial or mlp; ""
+            chooses one from the target.
         levels: "drop_first" leaves the reference level of each column out; "all" does not.
         missing: "drop" rows with missing cells, "impute" medians and say which were missing, or
             "refuse". "" drops them if they are at most 5 % of all rows, and imputes otherwise.
@@ -66,7 +67,7 @@ def treat(
         scale_levels: scale the columns of levels to standard deviation 1, too.
         test_fraction: part of the rows, drawn with `seed`, that becomes `design.test`.
     """
-    for name, value in (("levels", levels), ("missing", missing), ("collinear", collinear)):
+    for name, value in zip(CHOICES, (model, levels, missing, collinear), strict=True):
         if value not in CHOICES[name]:
             listed = ", ".join(repr(choice) for choice in CHOICES[name])
             raise ValueError(f"{name} is one of {listed}, got {value!r}.")

@@ -178,7 +178,8 @@ def make_problem(design: Design, model: str, prior: Any, hidden: int = 50) -> Ta
     kind = jax.dtypes.canonicalize_dtype(float)
     x = np.asarray(design.x, kind)
     y = np.asarray(design.y, kind if target.kind == "number" else np.int32)
-    notes = [*design.notes]
+    said = f" Model: {target.model}."  # the last note says it, with the prior
+    notes = [note.removesuffix(said) for note in design.notes]
     if model == "mlp":
         if design.groups:
             raise ValueError('model="mlp" has no group effects. Leave (1 | ...) out.')
