@@ -199,6 +199,7 @@ IMPORTERS = {
     "core/methods.py",
     "cli/jobs/user_model.py",
     "datasets/tables/columnar.py",
+    "interop/network_structure.py",
 }  # of fixed names; own code
 DOWNLOADS = "datasets/download.py"
 
