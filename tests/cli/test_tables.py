@@ -131,7 +131,7 @@ def test_a_table_reaches_the_sampler_and_what_was_done_is_said(name, tmp_path, c
 
 
 SAID = """\
-- 'y' has 2 classes: it is text, and 'yes' is the event. Model: logistic.
+- 'y' has 2 classes: it is text, and 'yes' is the event.
 - Left out, since they differ from row to row, as names and ids do: id.
 - 'when' holds dates (year-month-day) and counts days.
 - 2 of 80 rows have missing cells and were left out: 2 in column 'x' (first in line 5).

@@ -67,15 +67,17 @@ def read_plan(
         as_levels = key_ in parsed.factors and parsed.factors[key_].kind == "levels"
         readings[key_] = read_column(name, frame, na, as_levels)
     named = {key_: sources[key_] for key_ in readings}
-    terms = parsed.terms
+    terms, useless = parsed.terms, []
     if formula or features:
         refuse_useless(named, readings, frame)
     else:
-        notes += drop_useless(named, readings)
+        useless = drop_useless(named, readings)
+        notes += useless
         terms = tuple(term for term in terms if term[0] in readings)
     group_readings = {name: read_column(name, frame, na, True) for name in parsed.groups}
     if not terms and not group_readings:
-        raise ValueError(f"{frame.source} has no column to predict {display(key)!r} from.")
+        problem = f"{frame.source} has no column to predict {display(key)!r} from."
+        raise ValueError(" ".join([problem, *useless]))
     notes += dict.fromkeys(reading.note for reading in readings.values() if reading.note)
     listed = {key_: factor.levels for key_, factor in parsed.factors.items() if factor.levels}
     return Plan(
