@@ -49,6 +49,7 @@ def test_a_chain_that_has_not_arrived():
     assert str(audit).endswith(str(audit.evidence))
 
 
+@pytest.mark.slow
 def test_a_chain_that_noise_throws_far_out(monkeypatch):
     """Minibatches that hold one row of high leverage throw the chain out; the audit, which looks at
     a sample of the rows, did not see it."""

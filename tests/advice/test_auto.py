@@ -187,7 +187,7 @@ def lever_hessian(w):
     return LEVER.T @ (weight[:, None] * LEVER)
 
 
-@pytest.mark.parametrize("step_size", ["auto", 0.1])
+@pytest.mark.parametrize("step_size", [pytest.param("auto", marks=pytest.mark.slow), 0.1])
 def test_order_2_by_its_name_is_completed(step_size, tmp_path):
     """Centre, G(c), Hessian and hot rows come from the mode, are counted and stored."""
     options = SECOND | {"step_size": step_size, "metric": "hessian", "num_steps": 300}

@@ -72,7 +72,9 @@ def test_the_likelihood_is_that_of_scipy(name):
     np.testing.assert_allclose(again[0], values, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["linear", "softmax", "ordinal"])
+@pytest.mark.parametrize(
+    "name", ["linear", *(pytest.param(n, marks=pytest.mark.slow) for n in ("softmax", "ordinal"))]
+)
 def test_the_hessian_takes_one_pass_and_is_that_of_autodiff(name):
     family, posterior, params = model(name)
     data = X, targets(family)

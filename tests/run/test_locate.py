@@ -313,6 +313,7 @@ def test_a_normal_prior_has_the_same_curvature_everywhere():
     assert np.diagonal(excess)[10] == pytest.approx(2 * 10, rel=0.6)  # the Fisher information of lt
 
 
+@pytest.mark.slow
 def test_evaluations_are_those_of_the_programs(monkeypatch):
     """Rows are counted where the model is evaluated, from the shapes that its programs get."""
     rows = []
@@ -356,6 +357,7 @@ def test_separable_data_with_a_flat_prior_have_no_mode():
     assert locate_mode(vr.glm("bernoulli", 10.0), data, jnp.zeros(3)).converged
 
 
+@pytest.mark.slow
 def test_columns_that_depend_on_each_other_are_named():
     x, y = logistic(300, 3)
     data = jnp.concatenate([x, x[:, :1] * 2], axis=1), y
@@ -416,6 +418,7 @@ def test_two_modes_are_told_from_one():
     assert str(modes) == "one mode seen from 8 starts"
 
 
+@pytest.mark.slow
 def test_jumps_come_in_pairs():
     """y ~ N(t^2, 1) has modes near 2 and -2; one jump of a pair goes each way."""
     data = jnp.asarray(4 + np.random.default_rng(0).normal(size=20))
@@ -509,6 +512,7 @@ def test_metrics_of_many_parameters(kind, declared):
         np.testing.assert_allclose(np.diagonal(root.T @ hessian @ root), 1.0, atol=0.2)
 
 
+@pytest.mark.slow
 def test_nine_passes_are_enough_for_many_parameters():
     """A subsample of fewer rows than parameters says little about H; all data do."""
     rng = np.random.default_rng(3)
