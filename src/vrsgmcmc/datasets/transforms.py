@@ -1,13 +1,11 @@
 """Standardise, split and extend tables of data."""
 
 import numpy as np
-from jaxtyping import Float, Real, Shaped
+from jaxtyping import Float, Real
 from numpy.typing import ArrayLike
 
 
-def standardise(
-    train: Real[ArrayLike, "..."], *others: Real[ArrayLike, "..."]
-) -> tuple[Float[np.ndarray, "_ d"], ...]:
+def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[Float[np.ndarray, "_ d"], ...]:
     """(x - mean) / sd, column by column, with mean and sd (divisor n) of `train` for all tables.
 
     Returns a tuple, `train` first: `train, test = standardise(train, test)`. Columns that are constant
@@ -30,8 +28,8 @@ def standardise(
 
 
 def split(
-    x: Shaped[ArrayLike, "..."],
-    y: Shaped[ArrayLike, "..."],
+    x: ArrayLike,
+    y: ArrayLike,
     test_fraction: float = 0.2,
     seed: int = 0,
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
@@ -61,7 +59,7 @@ def split(
     return (x[train], y[train]), (x[test], y[test])
 
 
-def with_intercept(x: Real[ArrayLike, "..."]) -> Real[np.ndarray, "n columns"]:
+def with_intercept(x: ArrayLike) -> Real[np.ndarray, "n columns"]:
     """Add a column of ones before the others, so that w[0] is the intercept."""
     x = np.asarray(x)
     if x.ndim != 2:
