@@ -401,7 +401,7 @@ REFUSED = {
     "labels: -1 and 1": (
         lambda: sample(posterior=LOGISTIC, data=(X, 2 * Y - 1)),
         ValueError,
-        r"labels must be in 0\.\.1.*the first is -1 in row 1.*\(y \+ 1\) // 2",
+        r"labels must be in 0\.\.1.*the first is -1 in row 1.*such as -1 and 1",
     ),
     "labels: floats": (
         lambda: sample(posterior=LOGISTIC, data=(X, Y * 1.0)),
