@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 import vrsgmcmc as vr
 from vrsgmcmc.advice.accuracy import Accuracy, effective
-from vrsgmcmc.advice.accuracy.assess import bound
+from vrsgmcmc.advice.accuracy.assess import assess, bound
 from vrsgmcmc.advice.accuracy.coupling import couple, scheme_of
 from vrsgmcmc.core import Sampler
 from vrsgmcmc.theory import gaussian_mean, stationary
@@ -181,3 +181,14 @@ def test_without_draws_there_is_nothing_to_judge():
     )  # fmt: skip
     with pytest.raises(ValueError, match="no draws were kept"):
         result.accuracy()
+
+
+def test_draws_that_are_not_finite_in_any_chain_are_not_good():
+    """As those of a forged run directory may be, whose chains are not marked."""
+    data = np.linspace(-1.0, 1.0, 20)
+    posterior = vr.Posterior(lambda x: -0.5 * x**2, lambda x, y: -0.5 * (y - x) ** 2)
+    result = vr.sample(0, posterior, data, 0.0, step_size=1e-3, num_steps=50, num_chains=2,
+                       estimator=vr.minibatch())  # fmt: skip
+    accuracy = assess(result.with_draws(np.full((2, 50), np.nan)))
+    assert not accuracy.good
+    assert accuracy.names == ()

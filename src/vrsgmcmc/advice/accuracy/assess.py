@@ -54,7 +54,7 @@ def assess(
     few = core.tree.size(result.state.position) < FEW * len(result.diverged)
     if allowance is None:
         allowance = SHARE * result.evaluations * (4 if few else 1)
-    if result.diverged.all():
+    if result.diverged.all() or not len(flatten_draws(result.draws)):
         return assess_nothing(result)
     if network or result.context.posterior.network:
         return assess_predictions(result, allowance, modes, ended_by)
@@ -127,7 +127,7 @@ def assess_nothing(result: Result) -> Accuracy:
         None,
         None,
         0,
-        doubt=lost_chains(result),
+        doubt=lost_chains(result) or "no chain has finite draws",
     )
 
 
